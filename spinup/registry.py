@@ -1,0 +1,133 @@
+"""The algorithms: one row each. The package's exports, the command line and the tests read it.
+
+No framework is imported here; `load` imports one algorithm's module when it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from spinup import user_config
+from spinup.utils.errors import SpinupError
+
+# What to install when a framework is missing: the package that failed to import -> the pip extra.
+EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One row: an algorithm and where it can be used.
+
+    Attributes:
+        name: the function's name, its module's and its folder's.
+        backends: folders under `spinup/algos` that implement it, the preferred one first.
+        action_spaces: names of the Gymnasium action spaces it learns in.
+        observation: 'vector' (a Box, flattened), or another word for what it takes.
+        mpi: whether it runs on several processes with `--cpu`.
+        on_policy: whether it learns only from what the current policy did.
+    """
+
+    name: str
+    backends: tuple[str, ...]
+    action_spaces: tuple[str, ...]
+    observation: str
+    mpi: bool
+    on_policy: bool
+
+    def module(self, backend: str) -> str:
+        """The dotted name of the module that holds the training function."""
+        return f"spinup.algos.{backend}.{self.name}.{self.name}"
+
+    def default_backend(self) -> str:
+        """The user's choice for this algorithm where it exists, else the row's first."""
+        wanted = user_config.DEFAULT_BACKEND.get(self.name)
+        return wanted if wanted in self.backends else self.backends[0]
+
+
+_ANY = ("Discrete", "Box", "MultiDiscrete", "MultiBinary")
+
+ROWS: tuple[Algorithm, ...] = (
+    Algorithm("reinforce", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
+    Algorithm("vpg", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
+    Algorithm("trpo", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
+    Algorithm("ppo", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
+)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the known word closest to `word`, '' when none is close."""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
+    return f" (did you mean '{lowered[close[0]]}'?)" if close else ""
+
+
+def algorithms() -> tuple[str, ...]:
+    """The names of all algorithms, in the order of the rows."""
+    return tuple(row.name for row in ROWS)
+
+
+def exports() -> tuple[str, ...]:
+    """Every name under which `spinup` exports a training function."""
+    return tuple(
+        name for row in ROWS for name in (row.name, *(f"{row.name}_{b}" for b in row.backends))
+    )
+
+
+def get(name: str) -> Algorithm:
+    """The row of `name`; SpinupError, with the nearest name, when there is none."""
+    for row in ROWS:
+        if row.name == name:
+            return row
+    raise SpinupError(
+        f"there is no algorithm '{name}'{nearest(name, algorithms())}; "
+        f"choose one of {', '.join(algorithms())}."
+    )
+
+
+def backends(name: str) -> tuple[str, ...]:
+    """The backends that implement `name`."""
+    return get(name).backends
+
+
+def resolve(spec: str) -> tuple[str, str]:
+    """`'ppo'` or `'ppo_pytorch'` -> `('ppo', 'pytorch')`; SpinupError for anything else."""
+    for row in ROWS:
+        if spec == row.name:
+            return row.name, row.default_backend()
+        if spec.startswith(row.name + "_"):
+            backend = spec[len(row.name) + 1 :]
+            if backend in row.backends:
+                return row.name, backend
+            raise SpinupError(
+                f"'{row.name}' has no backend '{backend}'{nearest(backend, row.backends)}; "
+                f"it has {', '.join(row.backends)}."
+            )
+    raise SpinupError(
+        f"there is no algorithm '{spec}'{nearest(spec, exports())}; "
+        f"choose one of {', '.join(algorithms())}."
+    )
+
+
+def load(name: str, backend: str | None = None) -> Callable[..., Any]:
+    """Import and return the training function of `name` (`'ppo'` or `'ppo_pytorch'`)."""
+    if backend is None:
+        name, backend = resolve(name)
+    row = get(name)
+    if backend not in row.backends:
+        resolve(f"{name}_{backend}")  # raises with the sentence for it
+    try:
+        module = importlib.import_module(row.module(backend))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRA_OF:
+            raise
+        raise SpinupError(
+            f"{name} on {backend} needs the package '{package}', which is not installed: "
+            f"run pip install '{EXTRA_OF[package]}'."
+        ) from error
+    function: Callable[..., Any] = getattr(module, name)
+    return function

@@ -1,0 +1,30 @@
+"""What a user may set once for every experiment; change the values here or in a fork.
+
+`SPINUP_DATA_DIR` in the environment overrides `DEFAULT_DATA_DIR` without touching this file.
+"""
+
+import os
+
+# Where run directories go when no `data_dir` is given. A relative path is taken from the working
+# directory of the moment a run starts.
+DEFAULT_DATA_DIR = os.environ.get("SPINUP_DATA_DIR") or "data"
+
+# The backend that a bare algorithm name means (`spinup.ppo`, `python -m spinup.run ppo`).
+DEFAULT_BACKEND = {
+    "reinforce": "pytorch",
+    "vpg": "pytorch",
+    "trpo": "pytorch",
+    "ppo": "pytorch",
+    "ddpg": "pytorch",
+    "td3": "pytorch",
+    "sac": "pytorch",
+}
+
+# True puts the date into the name of every run directory, asked for or not.
+FORCE_DATESTAMP = False
+
+# True shortens the keys in the names of grid experiments (`ac_kwargs:hidden_sizes` -> `ac-hid`).
+DEFAULT_SHORTHAND = True
+
+# Seconds between printing a grid and starting it: time to press Ctrl-C.
+WAIT_BEFORE_LAUNCH = 0

@@ -1,0 +1,306 @@
+"""Which module may import which, what `import spinup` costs, and what no file may contain."""
+
+import ast
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spinup import registry
+
+FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
+BACKENDS = ("pytorch", "tf1")
+# An algorithm folder that may import others: hindsight relabelling wraps an off-policy update.
+MAY_IMPORT_SIBLINGS = ("her",)
+
+
+def imported(tree, package):
+    """(dotted name, whether at module level) of every import in a module of `package`."""
+    top = {id(node) for node in tree.body}
+    for node in tree.body:  # `if TYPE_CHECKING:` and `try:` run at import too
+        if isinstance(node, ast.If | ast.Try):
+            top |= {id(inner) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in top
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                base = ".".join([*parents[: len(parents) - node.level + 1], base]).rstrip(".")
+            for alias in node.names:
+                yield f"{base}.{alias.name}", id(node) in top
+
+
+def under(name, package):
+    return name == package or name.startswith(package + ".")
+
+
+def violations(module, source):
+    """The imports of `module` (its dotted name) that point the wrong way."""
+    package = module.rpartition(".")[0]
+    found = []
+    for name, at_top in imported(ast.parse(source), package):
+        root = name.partition(".")[0]
+        if root in ("torch", "tensorflow") and under(module, "spinup.algos.common"):
+            found.append(f"{module} -> {name}: algos/common is for every backend")
+        if root != "spinup":
+            continue
+        if not allowed(module, name, at_top):
+            found.append(f"{module} -> {name}")
+    return found
+
+
+def allowed(module, name, at_top):
+    base = ("spinup.utils", "spinup.user_config", "spinup.registry", "spinup.__version__")
+    if under(module, "spinup.utils"):
+        # a function there may reach up when it is called; the module itself may not
+        return not at_top or any(under(name, p) for p in base)
+    if under(module, "spinup.envs"):
+        return any(under(name, p) for p in (*base, "spinup.envs"))
+    if under(module, "spinup.algos.common"):
+        return any(under(name, p) for p in (*base, "spinup.envs", "spinup.algos.common"))
+    parts = module.split(".")
+    if parts[:2] == ["spinup", "algos"] and len(parts) >= 4 and parts[2] in BACKENDS:
+        backend, folder, file = parts[2], parts[3], parts[-1]
+        reachable = [*base, "spinup.envs", "spinup.algos.common", f"spinup.algos.{backend}.common"]
+        if folder != "common":
+            own = f"spinup.algos.{backend}.{folder}"
+            reachable.append(own if file != "core" else f"{own}.core")
+            if folder in MAY_IMPORT_SIBLINGS:
+                reachable.append(f"spinup.algos.{backend}")
+        return any(under(name, p) for p in reachable)
+    return True  # spinup/*.py: the front, which may import everything
+
+
+def modules(repo_root):
+    for path in sorted((repo_root / "spinup").rglob("*.py")):
+        dotted = ".".join(path.relative_to(repo_root).with_suffix("").parts)
+        # a package's own name keeps `__init__` here, so that its parent is the package itself
+        yield dotted, path.read_text(encoding="utf-8")
+
+
+def test_imports_point_one_way(repo_root):
+    found = [v for module, source in modules(repo_root) for v in violations(module, source)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("spinup.utils.x", "import spinup.algos.common.cli"),
+        ("spinup.utils.x", "from spinup.envs import make_env"),
+        ("spinup.utils.x", "try:\n    from spinup import algos\nexcept ImportError:\n    pass"),
+        ("spinup.envs.x", "from spinup.algos.common import returns"),
+        ("spinup.envs.x", "def f():\n    import spinup.algos"),
+        ("spinup.algos.common.x", "import torch"),
+        ("spinup.algos.common.x", "def f():\n    from tensorflow import nn"),
+        ("spinup.algos.common.x", "import spinup.algos.pytorch.common.nets"),
+        ("spinup.algos.pytorch.common.x", "import spinup.algos.pytorch.ppo.core"),
+        ("spinup.algos.pytorch.common.x", "from ..ppo import core"),
+        ("spinup.algos.pytorch.ppo.core", "from spinup.algos.pytorch.ppo import ppo"),
+        ("spinup.algos.pytorch.ppo.ppo", "from spinup.algos.pytorch.vpg import core"),
+        ("spinup.algos.pytorch.ppo.ppo", "from ..vpg import core"),
+        ("spinup.algos.pytorch.ppo.ppo", "from spinup.algos.tf1.common import x"),
+        ("spinup.algos.tf1.ppo.ppo", "import spinup.algos.pytorch.common.nets"),
+        ("spinup.algos.pytorch.ppo.ppo", "from spinup import ppo_pytorch"),
+    ],
+)
+def test_the_rule_on_imports_catches(module, source):
+    assert violations(module, source)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("spinup.utils.x", "def f():\n    from spinup.envs import make_env"),
+        ("spinup.envs.x", "from spinup.utils.errors import SpinupError\nimport gymnasium"),
+        ("spinup.algos.common.x", "import numpy\nfrom spinup.utils import logx"),
+        ("spinup.algos.pytorch.ppo.ppo", "import spinup.algos.pytorch.ppo.core as core"),
+        ("spinup.algos.pytorch.ppo.ppo", "from . import core"),
+        ("spinup.algos.pytorch.ppo.core", "from spinup.algos.pytorch.common.nets import mlp"),
+        ("spinup.algos.pytorch.her.her", "from spinup.algos.pytorch.ddpg import ddpg"),
+        ("spinup.run", "from spinup.algos.common import cli"),
+    ],
+)
+def test_the_rule_on_imports_lets_pass(module, source):
+    assert violations(module, source) == []
+
+
+def test_init_files_of_algorithm_folders_are_empty(repo_root):
+    # exporting `ppo` there would shadow the module `ppo.ppo`
+    files = [p for b in BACKENDS for p in (repo_root / "spinup/algos" / b).glob("*/__init__.py")]
+    assert len(files) >= len(registry.ROWS)
+    assert [p for p in files if p.read_text().strip()] == []
+
+
+# ---------------------------------------------------------------------------------- cost of imports
+
+
+def loaded_after(statement):
+    """(seconds, frameworks loaded) of a fresh interpreter that runs `statement`."""
+    code = f"{statement}\nimport sys\nprint([m for m in {FRAMEWORKS!r} if m in sys.modules])"
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    return time.perf_counter() - started, ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import spinup",
+        "import spinup; dir(spinup); spinup.SpinupError; spinup.__version__",
+        "import spinup.registry as r; r.resolve('ppo'); r.backends('ppo')",
+        "import spinup.utils.run_utils, spinup.user_config",
+        "import spinup.run as r; assert r.main(['--help']) == 0",
+        "import spinup.run as r; assert r.main(['ppoo']) == 2",
+        "import spinup.run as r; assert r.main(['ppo', '--env', 'x', '--a', '1', '-b']) == 2",
+    ],
+)
+def test_pitfall_35_no_framework_is_imported_and_it_is_quick(statement):
+    # the quickest of three: other work on the machine must not decide
+    runs = [loaded_after(statement) for _ in range(3)]
+    assert runs[0][1] == []
+    assert min(seconds for seconds, _ in runs) < 0.5
+
+
+def test_every_exported_name_is_the_function_of_its_module():
+    import spinup
+
+    for row in registry.ROWS:
+        for backend in row.backends:
+            function = getattr(spinup, f"{row.name}_{backend}")
+            assert function.__module__ == row.module(backend)
+        assert getattr(spinup, row.name) is registry.load(row.name, row.default_backend())
+        assert {row.name, f"{row.name}_{row.backends[0]}"} <= set(dir(spinup))
+
+
+def test_loggers_are_exported():
+    import spinup
+    from spinup.utils import logx
+
+    assert spinup.Logger is logx.Logger and spinup.EpochLogger is logx.EpochLogger
+
+
+def test_an_unknown_export_is_an_attribute_error_with_the_nearest_name():
+    import spinup
+
+    with pytest.raises(AttributeError, match="did you mean 'ppo_pytorch'"):
+        _ = spinup.ppo_pytorc
+    with pytest.raises(ImportError):
+        from spinup import no_such_thing  # noqa: F401
+
+
+# ---------------------------------------------------------------------------------------- registry
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [("ppo", ("ppo", "pytorch")), ("ppo_pytorch", ("ppo", "pytorch"))],
+)
+def test_registry_resolves(spec, expected):
+    assert registry.resolve(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "mentions"),
+    [("pppo", "'ppo'"), ("ppo_torch", "pytorch"), ("trpo_", "pytorch"), ("", "ppo"), ("x", "vpg")],
+)
+def test_registry_refuses_unknown_names_with_the_nearest(spec, mentions):
+    from spinup import SpinupError
+
+    with pytest.raises(SpinupError, match=mentions):
+        registry.resolve(spec)
+    with pytest.raises(SpinupError, match=mentions):
+        registry.load(spec)
+
+
+def test_default_backend_is_the_users_choice(monkeypatch):
+    row = registry.Algorithm("both", ("pytorch", "tf1"), ("discrete",), "vector", True, True)
+    assert row.default_backend() == "pytorch"
+    monkeypatch.setitem(registry.user_config.DEFAULT_BACKEND, "both", "tf1")
+    assert row.default_backend() == "tf1"
+    monkeypatch.setitem(registry.user_config.DEFAULT_BACKEND, "both", "gone")
+    assert row.default_backend() == "pytorch"
+
+
+def test_a_missing_framework_is_a_sentence_that_names_the_extra(monkeypatch):
+    from spinup import SpinupError
+
+    def fail(name):
+        raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+
+    monkeypatch.setattr(registry.importlib, "import_module", fail)
+    with pytest.raises(SpinupError, match=r"spinup\[tf\]"):
+        registry.load("ppo")
+
+
+# ------------------------------------------------------------------------------ forbidden contents
+
+LOADERS = {"load", "loads", "Unpickler"}
+PICKLES = {"pickle", "cloudpickle", "joblib", "torch", "dill"}
+# A worker process unpickles the `env_fn` that its own parent sent it; no file is involved.
+OWN_PIPES = {("spinup.envs.streams", "cloudpickle.loads")}
+
+
+def dangerous(source, module=""):
+    """Code that executes text, hides exceptions or opens pickles without the opt-in."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            found.append("bare except")
+        if isinstance(node, ast.Call):
+            target = node.func
+            if isinstance(target, ast.Name) and target.id in ("eval", "exec"):
+                found.append(target.id)
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr in LOADERS
+                and isinstance(target.value, ast.Name)
+                and target.value.id in PICKLES
+                and "trust_pickle" not in source
+                and (module, f"{target.value.id}.{target.attr}") not in OWN_PIPES
+            ):
+                found.append(f"{target.value.id}.{target.attr}")
+    return found
+
+
+def test_pitfall_29_no_eval_no_bare_except_no_pickle(repo_root):
+    found = {module: dangerous(source, module) for module, source in modules(repo_root)}
+    assert {module: what for module, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "eval('1')",
+        "exec('1')",
+        "try:\n    pass\nexcept:\n    pass",
+        "import pickle\npickle.load(f)",
+        "torch.load(f)",
+    ],
+)
+def test_the_rule_on_dangerous_code_catches(source):
+    assert dangerous(source)
+
+
+def test_no_file_names_a_machine(repo_root):
+    """Absolute paths of somebody's machine have no place in the project's files."""
+    homes = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "tmp/brief")
+    ours = ["spinup", "tests", "benchmarks", "docs", ".ci"]
+    files = [p for folder in ours for p in (repo_root / folder).rglob("*") if p.is_file()]
+    files += [p for p in repo_root.iterdir() if p.is_file()]
+    text = {".py", ".md", ".json", ".toml", ".txt", ".sh", ".rst", ".yml", ".yaml", ""}
+    files = [p for p in files if p.suffix in text and "__pycache__" not in p.parts]
+    assert len(files) > 10
+    found = [
+        f"{path.relative_to(repo_root)}: {home}"
+        for path in files
+        for home in homes
+        if home in path.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert found == []

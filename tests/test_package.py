@@ -1,0 +1,136 @@
+"""What an installed copy contains, and that the project's own files agree with each other."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import tomllib
+
+import spinup
+from spinup import registry
+
+
+@pytest.fixture(scope="module")
+def wheel(repo_root, tmp_path_factory):
+    """The files of a wheel built from a copy of the sources: the tree itself stays clean."""
+    source = tmp_path_factory.mktemp("source")
+    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(repo_root / "spinup", source / "spinup", ignore=ignore)
+    for name in ("pyproject.toml", "README.md"):
+        if (repo_root / name).is_file():
+            shutil.copy(repo_root / name, source / name)
+    out = source / "wheels"
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(out), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("spinup-*.whl")
+    return path
+
+
+def test_pitfall_35_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {
+        str(path.relative_to(repo_root).as_posix())
+        for pattern in ("*.py", "*.json", "README.md", "py.typed")
+        for path in (repo_root / "spinup").rglob(pattern)
+        if "__pycache__" not in path.parts
+    }
+    assert "spinup/py.typed" in wanted and "spinup/registry.py" in wanted
+    assert sorted(wanted - inside) == []
+
+
+def test_every_algorithm_ships_its_preset_and_its_readme(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {
+        f"spinup/algos/{backend}/{row.name}/{file}"
+        for row in registry.ROWS
+        for backend in row.backends
+        for file in (f"{row.name}.py", "core.py", "config.json", "README.md")
+    }
+    assert sorted(wanted - inside) == []
+
+
+def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import spinup, spinup.run;"
+        "print(spinup.__file__); sys.exit(spinup.run.main(['help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == str(tmp_path / "spinup" / "__init__.py")
+
+
+def test_every_folder_with_modules_is_a_package(repo_root):
+    folders = {p.parent for p in (repo_root / "spinup").rglob("*.py")}
+    assert [f for f in folders if not (f / "__init__.py").is_file()] == []
+
+
+def test_a_wheel_carries_version_and_console_script(wheel):
+    archive = zipfile.ZipFile(wheel)
+    info = f"spinup-{spinup.__version__}.dist-info"
+    assert "spinup = spinup.run:main" in archive.read(f"{info}/entry_points.txt").decode()
+    metadata = archive.read(f"{info}/METADATA").decode()
+    assert "Requires-Python: >=3.10" in metadata
+    for extra in ("mpi", "tf", "mujoco", "atari", "video", "track", "cluster", "dev", "all"):
+        assert f"Provides-Extra: {extra}\n" in metadata
+
+
+def names(requirements):
+    """The distributions that a list of requirements names, extras and versions cut off."""
+    return {re.split(r"[\[<>=!~ ;]", line)[0].lower().replace("_", "-") for line in requirements}
+
+
+def test_constraints_pin_everything_that_make_installs(repo_root):
+    project = tomllib.loads((repo_root / "pyproject.toml").read_text())["project"]
+    lines = (repo_root / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin) for pin in pins)
+    pinned = names(pins)
+    extras = project["optional-dependencies"]
+    for extra in ("dev", "mujoco", "video", "track"):
+        assert names(extras[extra]) <= pinned
+    assert names(project["dependencies"]) <= pinned
+    assert "torch==2.13.0" in pins
+    assert not any(name.startswith(("nvidia", "cuda", "triton")) for name in pinned)
+
+
+def test_every_dependency_has_a_lower_bound(repo_root):
+    project = tomllib.loads((repo_root / "pyproject.toml").read_text())["project"]
+    every = project["dependencies"] + [
+        line for extra in project["optional-dependencies"].values() for line in extra
+    ]
+    assert [line for line in every if ">=" not in line and not line.startswith("spinup[")] == []
+
+
+def test_the_changelog_names_the_current_version(repo_root):
+    assert f"## {spinup.__version__}" in (repo_root / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [".venv", "train", "test", "lint", "types", "format", "learn", "soak", "speed", "clean"],
+)
+def test_the_makefile_has_its_targets_and_explains_them(repo_root, target):
+    makefile = (repo_root / "Makefile").read_text()
+    assert re.search(rf"^{re.escape(target)}:.*## \w+", makefile, re.M)
+
+
+def test_ci_runs_what_a_developer_runs(repo_root):
+    script = repo_root / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert script.read_text().rstrip().endswith("make test")
