@@ -1,0 +1,131 @@
+"""Places besides ``progress.txt`` that a Logger's rows can go to: TensorBoard and Weights & Biases.
+
+Both get the keys of the table, at the step ``TotalEnvInteracts`` where a row has it, else at the
+row's number. The packages are imported when a sink is made, and are in the pip extra ``track``.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from spinup.utils.errors import SpinupError
+
+SINK_NAMES = ("tensorboard", "wandb")
+
+
+class Sink(Protocol):
+    """What a Logger asks of a place to send rows to."""
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Record the run's configuration (already JSON)."""
+
+    def write_row(self, row: Mapping[str, Any], step: int) -> None:
+        """Record one row of the table."""
+
+    def cut_back(self, step: int) -> None:
+        """Forget rows at ``step`` and later: the run goes on from before them."""
+
+    def close(self) -> None:
+        """Flush and let go."""
+
+
+def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
+    """The sink called ``name``; an unknown name or a missing package is a ``SpinupError``."""
+    if name == "tensorboard":
+        return TensorBoardSink(output_dir)
+    if name == "wandb":
+        return WandbSink(output_dir, exp_name)
+    raise SpinupError(f"there is no log sink {name!r}; choose from {', '.join(SINK_NAMES)}.")
+
+
+def step_of(row: Mapping[str, Any], rows: int) -> int:
+    """Where a row belongs on the horizontal axis."""
+    steps = row.get("TotalEnvInteracts")
+    return int(steps) if isinstance(steps, (int, float, np.number)) and np.isfinite(steps) else rows
+
+
+def _missing(package: str) -> SpinupError:
+    return SpinupError(
+        f"the log sink {package!r} needs the package {package}: pip install 'spinup[track]'."
+    )
+
+
+class TensorBoardSink:
+    """Scalars in ``<output_dir>/tensorboard``, for ``tensorboard --logdir``.
+
+    Writes the event file with TensorBoard's own writer: neither torch nor TensorFlow is needed.
+    """
+
+    def __init__(self, output_dir: str) -> None:
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise _missing("tensorboard") from error
+        self._event, self._session, self._summary = Event, SessionLog, Summary
+        folder = os.path.join(output_dir, "tensorboard")
+        # the random suffix keeps two writers of one second apart
+        self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """TensorBoard shows scalars only; ``config.json`` is beside it."""
+
+    def write_row(self, row: Mapping[str, Any], step: int) -> None:
+        """Add one scalar a numeric column."""
+        values = [
+            self._summary.Value(tag=key, simple_value=float(value))
+            for key, value in row.items()
+            if isinstance(value, numbers.Real)
+        ]
+        self._writer.add_event(
+            self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
+        )
+        self._writer.flush()
+
+    def cut_back(self, step: int) -> None:
+        """A session start at ``step`` makes TensorBoard drop what lies behind it."""
+        start = self._session(status=self._session.START)
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, session_log=start))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+
+class WandbSink:
+    """A Weights & Biases run; its id is kept in ``wandb_id.txt``, so that resuming continues it."""
+
+    def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise _missing("wandb") from error
+        id_file = Path(output_dir, "wandb_id.txt")
+        run_id = id_file.read_text().strip() if id_file.exists() else secrets.token_hex(4)
+        self._run = wandb.init(dir=output_dir, name=exp_name, id=run_id, resume="allow")
+        id_file.write_text(run_id + "\n")
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Show the configuration on the run's page."""
+        self._run.config.update(dict(config), allow_val_change=True)
+
+    def write_row(self, row: Mapping[str, Any], step: int) -> None:
+        """Log the row."""
+        self._run.log(dict(row), step=step)
+
+    def cut_back(self, step: int) -> None:
+        """Nothing to do: W&B keeps the first row of a step, and a resumed run repeats it."""
+
+    def close(self) -> None:
+        """Finish the run."""
+        self._run.finish()
