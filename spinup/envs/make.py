@@ -1,0 +1,367 @@
+"""Environments by id, whatever version of the id a tutorial or an old script asks for.
+
+env = make_env("LunarLander-v2")         # a warning says that LunarLander-v3 is run instead
+env_record(env)                          # {"id": "LunarLander-v3", "requested_id": ...}
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import gymnasium
+import numpy as np
+from gymnasium import error
+from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
+
+from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
+from spinup.envs.spaces import nearest
+from spinup.utils.errors import SpinupError
+
+__all__ = ["env_record", "make_env", "resolve_env_id"]
+
+# Packages that register their environments when they are imported, and do so for ids like these.
+_ATARI = (
+    r"ALE/.*|.*(NoFrameskip|Deterministic|-ram).*|(Pong|Breakout|SpaceInvaders|Qbert|Seaquest|"
+    r"BeamRider|Enduro|MsPacman|Asteroids|Freeway|MontezumaRevenge|Boxing|Assault|Alien)(-v\d+)?"
+)
+_ROBOTICS = r"(Fetch|Hand(Reach|Manipulate)|AdroitHand|PointMaze|AntMaze|FrankaKitchen).*"
+_PROVIDERS = (
+    (re.compile(_ATARI), "ale_py", "pip install 'spinup[atari]'"),
+    (re.compile(_ROBOTICS), "gymnasium_robotics", "pip install gymnasium-robotics"),
+)
+# What the entry point or the failed import speaks of, and the command that installs it.
+_DEPENDENCIES = (
+    ("mujoco", "pip install 'spinup[mujoco]'"),
+    ("box2d", "pip install 'spinup[box2d]'"),
+    ("ale_py", "pip install 'spinup[atari]'"),
+    ("pygame", "pip install 'spinup[video]'"),
+)
+
+
+def make_env(
+    env_id: str, env_kwargs: Mapping[str, Any] | None = None, **make_kwargs: Any
+) -> gymnasium.Env:
+    """Make an environment by its id.
+
+    Args:
+        env_id: an id registered with Gymnasium, or `module:id`, which imports `module` first. Where
+            the version is gone, or registered but refusing to run, the newest version that works
+            is made, with a warning that names both.
+        env_kwargs: arguments of the environment's constructor, and `max_episode_steps`.
+        make_kwargs: more of the same, e.g. `render_mode="rgb_array"`; they win over `env_kwargs`.
+
+    Raises:
+        SpinupError: an unknown id, an argument the environment does not take, or a package that is
+            not installed, with the command that installs it.
+    """
+    kwargs = _checked_kwargs(env_kwargs, make_kwargs)
+    resolved = resolve_env_id(env_id)
+    first = resolved.rpartition(":")[2]
+    # The versions to try: the one that resolves, then the newer ones, newest first.
+    spec = gymnasium.registry[first]
+    newer = [v for v in _versions(spec.namespace, spec.name) if v > (spec.version or 0)]
+    ids = [first] + [_join(spec.namespace, spec.name, v) for v in reversed(newer)]
+
+    failures: list[ImportError | error.Error] = []
+    for made_id in ids:
+        try:
+            env = _gym_make(made_id, kwargs)
+        except (ImportError, error.DependencyNotInstalled, error.DeprecatedEnv) as failure:
+            failures.append(failure)
+            continue
+        except TypeError as failure:
+            _raise_bad_kwargs(made_id, kwargs, failure)
+        requested = env_id.rpartition(":")[2]
+        if made_id != requested:
+            known = parse_env_id(requested)[2] is not None
+            reason = f"is not to be had with gymnasium {gymnasium.__version__}"
+            warnings.warn(
+                f"{requested} {reason if known else 'names no version'}: running {made_id} "
+                "instead, the newest version that works.",
+                stacklevel=2,
+            )
+        # On the innermost object, so that no wrapper a user adds hides it.
+        env.unwrapped._spinup_requested_id = env_id  # type: ignore[attr-defined]
+        return env
+    # The newest version is what the user should get to run: ids[1] where there is one.
+    newest = min(1, len(ids) - 1)
+    _raise_missing_dependency(env_id, ids[newest], failures[newest])
+
+
+def resolve_env_id(env_id: str) -> str:
+    """The id that `make_env(env_id)` makes, found without making it.
+
+    A `module:` in front stays there, and the module is imported. Ids that are there and fail when
+    made, for want of a package, come back as they are: `env_record` says what was really made.
+
+    Raises:
+        SpinupError: no version of the environment is registered.
+    """
+    if not isinstance(env_id, str):
+        raise SpinupError(
+            f"an environment's id is a string such as 'CartPole-v1', not {env_id!r}: pass the id, "
+            "or an env_fn that makes the environment."
+        )
+    module, colon, name_part = env_id.rpartition(":")
+    if module:
+        _import_module(module, env_id)
+    try:
+        namespace, name, version = parse_env_id(name_part)
+    except error.Error as failure:
+        hint = nearest(name_part, gymnasium.registry)
+        raise SpinupError(
+            f"{env_id!r} is no environment id: write [module:][namespace/]Name-v0, such as "
+            f"CartPole-v1{hint or '.'}"
+        ) from failure
+
+    versions = _versions(namespace, name)
+    if not versions and name_part not in gymnasium.registry:
+        _import_provider(name_part)
+        versions = _versions(namespace, name)
+    if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
+        return env_id
+    working = [v for v in versions if not _is_stub(gymnasium.registry[_join(namespace, name, v)])]
+    # A version above the newest was never there, so it is a mistake and not a thing of the past.
+    if working and (version is None or version < working[-1]):
+        return module + colon + _join(namespace, name, working[-1])
+    _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
+
+
+def env_record(env: Any) -> dict[str, Any]:
+    """What is known of how to make this environment again, for `config.json` and saved policies.
+
+    Every value is JSON, and None where it is not known:
+
+    - `id`: what was made; `requested_id`: what was asked for, where `make_env` made it;
+    - `module`: the module to import first, for ids given as `module:id`;
+    - `kwargs`: of the constructor, without `render_mode`; `exact_kwargs`: whether `kwargs` are the
+      arguments themselves, or some had to be replaced by their `repr`;
+    - `max_episode_steps`: the shortest time limit in force;
+    - `wrappers`: names of the wrappers, the outermost first, without those of `adapt_env`;
+    - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
+
+    Args:
+        env: any environment, made by `make_env`, `gymnasium.make` or by hand.
+    """
+    stack = list(layers(env))
+    base = getattr(env, "unwrapped", stack[-1])
+    # Not env.spec: wrappers copy it, which fails for some and says nothing more about the base.
+    spec = getattr(base, "spec", None)
+    requested = getattr(base, "_spinup_requested_id", None)
+    kwargs = getattr(spec, "kwargs", None)
+    if kwargs is None:
+        kwargs = getattr(spec, "_kwargs", None)  # the name in old gym
+    exact = None
+    if kwargs is not None:
+        kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
+        exact = all(_is_plain(v) for v in kwargs.values())
+        kwargs = {k: _to_json(v) for k, v in kwargs.items()}
+    limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
+    limits.append(getattr(spec, "max_episode_steps", None))
+    cls = type(base)
+    return {
+        "id": getattr(spec, "id", None),
+        "requested_id": requested,
+        "module": (requested or "").rpartition(":")[0] or None,
+        "kwargs": kwargs,
+        "exact_kwargs": exact,
+        "max_episode_steps": min((int(n) for n in limits if n is not None), default=None),
+        "wrappers": [
+            type(layer).__name__
+            for layer in stack[:-1]
+            if not isinstance(layer, InterfaceAdapter | SpaceAdapter)
+        ],
+        "class": f"{cls.__module__}:{cls.__qualname__}",
+        "gymnasium": gymnasium.__version__,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# The registry
+# ---------------------------------------------------------------------------------------------
+
+
+def _versions(namespace: str | None, name: str) -> list[int]:
+    """The registered versions of an environment, oldest first."""
+    return sorted(
+        spec.version
+        for spec in gymnasium.registry.values()
+        if spec.namespace == namespace and spec.name == name and spec.version is not None
+    )
+
+
+def _join(namespace: str | None, name: str, version: int) -> str:
+    return f"{namespace}/{name}-v{version}" if namespace else f"{name}-v{version}"
+
+
+def _is_stub(spec: EnvSpec) -> bool:
+    """Whether an id is registered only to say that the environment is gone.
+
+    Gymnasium does so for MuJoCo v2 and v3, with a function of its own that raises; its real
+    environments are classes, named by a string.
+    """
+    entry = spec.entry_point
+    return inspect.isfunction(entry) and entry.__module__.split(".")[0] == "gymnasium"
+
+
+def _import_module(module: str, env_id: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as failure:
+        absent = failure.name or ""
+        if module == absent or module.startswith(f"{absent}."):
+            reason = f"there is no module {module!r} on the path"
+        else:
+            reason = f"the module {module!r} needs {absent!r}, which is not installed"
+        raise SpinupError(
+            f"{env_id} cannot be made because {reason}: install it, or run where it can be imported"
+            " from."
+        ) from failure
+    except (ValueError, TypeError) as failure:
+        raise SpinupError(
+            f"{env_id!r} is no environment id: write module:Name-v0 with an importable module."
+        ) from failure
+
+
+def _import_provider(env_id: str) -> None:
+    """Import the package that registers ids like this one, or say how to install it."""
+    for pattern, module, install in _PROVIDERS:
+        if pattern.fullmatch(env_id):
+            if importlib.util.find_spec(module) is None:
+                raise SpinupError(
+                    f"{env_id} needs the package {module}, which is not installed: {install}."
+                )
+            importlib.import_module(module)
+
+
+def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:
+    if newest:
+        hint = f"; did you mean {newest}?"
+    else:
+        hint = nearest(name_part, gymnasium.registry)
+    raise SpinupError(
+        f"there is no environment {env_id!r} (ids of other packages are written module:Name-v0, "
+        f"and gymnasium.pprint_registry() lists what is there){hint or '.'}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Making
+# ---------------------------------------------------------------------------------------------
+
+
+def _checked_kwargs(
+    env_kwargs: Mapping[str, Any] | None, make_kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    if env_kwargs is not None and not isinstance(env_kwargs, Mapping):
+        raise SpinupError(
+            f"env_kwargs must be a dict of the environment's arguments, not {env_kwargs!r}."
+        )
+    kwargs = {**(env_kwargs or {}), **make_kwargs}
+    if "id" in kwargs:
+        raise SpinupError("env_kwargs must not hold 'id': name the environment with env_id.")
+    limit = kwargs.get("max_episode_steps")
+    if limit is not None:
+        whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+        if not whole or (limit < 1 and limit != -1):
+            raise SpinupError(
+                f"max_episode_steps must be a positive integer (or -1 for none), not {limit!r}."
+            )
+        kwargs["max_episode_steps"] = int(limit)
+    return kwargs
+
+
+def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
+    """`gymnasium.make` without its checker, which would cost time on every step.
+
+    Nor with its remark that a newer version exists: a version that works is what was asked for,
+    and of one that does not, `make_env` tells by itself.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
+        return gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
+
+
+def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -> NoReturn:
+    """Name the argument at fault; a TypeError of another origin keeps its traceback."""
+    text = str(failure)
+    entry = gymnasium.registry[env_id].entry_point
+    creator = load_env_creator(entry) if isinstance(entry, str) else entry
+    known = _parameters(creator)
+    unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)
+    if unexpected and unexpected[1] in kwargs:
+        name = unexpected[1]
+        others = sorted(set(known) - {"self", "args", "kwargs"})
+        takes = f"it takes {', '.join(others)}" if others else "it takes none"
+        hint = nearest(name, others)
+        raise SpinupError(
+            f"{env_id} has no argument {name!r} ({takes}): correct env_kwargs{hint or '.'}"
+        ) from failure
+    missing = re.search(r"missing \d+ required .*?argument.*?: '(\w+)'", text)
+    if missing and missing[1] in known and missing[1] not in kwargs:
+        raise SpinupError(
+            f"{env_id} needs the argument {missing[1]!r}: pass env_kwargs={{{missing[1]!r}: ...}}."
+        ) from failure
+    if "must inherit from the gymnasium.Env" in text or "Gym is incompatible" in text:
+        raise SpinupError(
+            f"{env_id} is registered but is no gymnasium.Env: pass an env_fn that makes it instead "
+            "of its id, and it will be adapted."
+        ) from failure
+    raise failure
+
+
+def _parameters(creator: Any) -> list[str]:
+    try:
+        return list(inspect.signature(creator).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _raise_missing_dependency(
+    env_id: str, made_id: str, failure: ImportError | error.Error
+) -> NoReturn:
+    what = env_id if env_id.rpartition(":")[2] == made_id else f"{env_id} (now {made_id})"
+    # Both say what is missing, for different environments: where it lives, what it failed on.
+    clues = f"{failure} {getattr(failure, 'name', '')} {gymnasium.registry[made_id].entry_point}"
+    for clue, install in _DEPENDENCIES:
+        if clue in clues.lower():
+            raise SpinupError(
+                f"{what} needs {clue}, which is not installed or does not fit: {install}."
+            ) from failure
+    reason = " ".join(str(failure).split()).rstrip(".")
+    raise SpinupError(f"{what} cannot be made, install what it needs first: {reason}.") from failure
+
+
+# ---------------------------------------------------------------------------------------------
+# JSON
+# ---------------------------------------------------------------------------------------------
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `_to_json` keeps the value (a tuple or an array comes back as a list)."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return _is_plain(value.tolist())
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _to_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _to_json(value.tolist())
+    return value if _is_plain(value) else repr(value)

@@ -1,0 +1,320 @@
+"""Small environments whose values and best actions are known, to tell which part of an algorithm
+is broken.
+
+    env = gymnasium.make("spinup/ProbeTwoStep-v0").unwrapped
+    env.true_value(obs, gamma)     # what the critic must learn
+    env.optimal_action(obs)        # what the policy must learn; None where all are equal
+
+Each adds one thing to those before it, so the first that is not learned names the fault:
+
+- `ConstantReward`: the value of one observation (loss and optimizer of the critic).
+- `ObservationReward`: values that depend on the observation.
+- `TwoStep`: discounting over one step.
+- `EpisodeEnd`: bootstrapping where an episode is cut, and none where it ends.
+- `ActionReward`: a policy that prefers the better action; bounds of each dimension of a Box.
+- `ActionObservationReward`: a policy that depends on the observation.
+
+All draws come from the seed given to `reset`. Wrong use is an error: an action outside the action
+space (an on-policy algorithm that does not clip), or a step after the end of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+__all__ = [
+    "PROBES",
+    "ActionObservationReward",
+    "ActionReward",
+    "ConstantReward",
+    "EpisodeEnd",
+    "ObservationReward",
+    "Probe",
+    "ProbeEnv",
+    "TwoStep",
+    "register_probes",
+]
+
+_LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32)
+
+
+def _action_space(actions: str) -> spaces.Space:
+    """A fresh action space; "Asymmetric" is a Box whose bounds differ by dimension and sign."""
+    if actions == "Discrete":
+        return spaces.Discrete(2)
+    if actions == "DiscreteFrom5":
+        return spaces.Discrete(2, start=5)
+    if actions == "MultiDiscrete":
+        return spaces.MultiDiscrete([3, 2])
+    if actions == "MultiBinary":
+        return spaces.MultiBinary(3)
+    if actions == "Box":
+        return spaces.Box(-1.0, 1.0, (1,), np.float32)
+    if actions == "Asymmetric":
+        return spaces.Box(_LOW, _HIGH, dtype=np.float32)
+    raise ValueError(f"a probe has no actions of the kind {actions!r}")
+
+
+# The best action where the observation is above zero, and where it is not.
+_TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
+    {
+        "Discrete": (1, 0),
+        "DiscreteFrom5": (6, 5),
+        "MultiDiscrete": ((2, 0), (0, 1)),
+        "MultiBinary": ((1, 0, 1), (0, 1, 1)),
+        "Box": ((0.5,), (-0.5,)),
+        "Asymmetric": ((2.5, 0.4), (-0.5, 0.1)),
+    }
+)
+
+
+class ProbeEnv(gymnasium.Env):
+    """What the probes have in common: one observation of shape (1,), checks, known answers."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, actions: str = "Discrete", render_mode: str | None = None) -> None:
+        self.actions = actions
+        self.render_mode = render_mode
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = _action_space(actions)
+        self._running = False
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """The value of `obs` under the best policy (any policy, where actions do not matter)."""
+        raise NotImplementedError
+
+    def optimal_action(self, obs: Any) -> Any:
+        """The best action at `obs`, in the form the environment takes; None where all are equal."""
+        return None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        self._running = True
+        self._t = 0
+        self._obs = self._first_obs()
+        return self._array(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One step; the action must be in the action space."""
+        if not self._running:
+            raise RuntimeError("step was called on an episode that is over: call reset first")
+        self._check(action)
+        self._t += 1
+        r, terminated, truncated = self._advance(action)
+        self._running = not (terminated or truncated)
+        return self._array(), r, terminated, truncated, {}
+
+    def _first_obs(self) -> float:
+        return 0.0
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        """Set the next observation; return reward, terminated, truncated."""
+        raise NotImplementedError
+
+    def _array(self) -> np.ndarray:
+        return np.array([self._obs], dtype=np.float32)
+
+    def _check(self, action: Any) -> None:
+        # Not `contains`: that refuses a float64 action in a float32 Box.
+        space = self.action_space
+        a = np.asarray(action)
+        if isinstance(space, spaces.Box):
+            fits = a.shape == space.shape and bool(np.all((a >= space.low) & (a <= space.high)))
+        elif isinstance(space, spaces.Discrete):
+            fits = a.size == 1 and space.contains(np.int64(a.item())) and a.item() == int(a.item())
+        else:
+            fits = a.shape == space.shape and space.contains(a.astype(space.dtype))
+        if not fits:
+            raise ValueError(f"the action {action!r} is not in the action space {space}")
+
+
+class ConstantReward(ProbeEnv):
+    """One step, one observation, reward 1: the value is 1."""
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """1 for every observation and discount."""
+        return 1.0
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        return 1.0, True, False
+
+
+class ObservationReward(ProbeEnv):
+    """One step, the observation is -1 or +1 at random and so is the reward: V(obs) = obs."""
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """The observation itself."""
+        return float(np.asarray(obs).item())
+
+    def _first_obs(self) -> float:
+        return float(self.np_random.choice([-1.0, 1.0]))
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        return self._obs, True, False
+
+
+class TwoStep(ProbeEnv):
+    """Observation 0 and no reward, then observation 1 and reward 1: the values are gamma and 1."""
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """`gamma` at the first observation, 1 at the second."""
+        return 1.0 if np.asarray(obs).item() > 0.5 else gamma
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        self._obs = 1.0
+        return float(self._t == 2), self._t == 2, False
+
+
+class EpisodeEnd(ProbeEnv):
+    """Reward 1 on each of `length` steps, then an end of the given kind.
+
+    end="truncated": the observation never changes and the episode is only cut, so the value is
+    that of an endless one, `1 / (1 - gamma)`, everywhere.
+    end="terminated": the observation tells the share of the steps taken, and the value is the sum
+    of what is left: `1 + gamma + ...`, nothing beyond the end.
+    end="none": as "truncated", with the cut left to a time limit around the environment.
+    """
+
+    def __init__(
+        self,
+        actions: str = "Discrete",
+        end: str = "truncated",
+        length: int = 5,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(actions, render_mode)
+        if end not in ("truncated", "terminated", "none"):
+            raise ValueError(f"an episode ends 'truncated', 'terminated' or 'none', not {end!r}")
+        self.end = end
+        self.length = length
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """The discounted sum of the rewards to come; 0 at the observation after a termination."""
+        if self.end != "terminated":
+            return 1.0 / (1.0 - gamma) if gamma < 1.0 else float("inf")
+        left = self.length - round(float(np.asarray(obs).item()) * self.length)
+        return float(sum(gamma**i for i in range(left)))
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        if self.end == "terminated":
+            self._obs = self._t / self.length
+        over = self._t == self.length
+        return 1.0, over and self.end == "terminated", over and self.end == "truncated"
+
+
+class ActionReward(ProbeEnv):
+    """One step, one observation; the reward tells how good the action was.
+
+    Discrete kinds: the share of the components that are right, scaled to -1 (none) .. +1 (all).
+    Box kinds: minus the squared distance to the target, so the best value is 0.
+    """
+
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """The reward of the best action."""
+        return 0.0 if isinstance(self.action_space, spaces.Box) else 1.0
+
+    def true_q(self, obs: Any, action: Any, gamma: float) -> float:
+        """The value of `action` at `obs`: its reward, as the episode ends with it."""
+        a = np.asarray(action, dtype=np.float64).reshape(-1)
+        target = np.asarray(self.optimal_action(obs), dtype=np.float64).reshape(-1)
+        if isinstance(self.action_space, spaces.Box):
+            return -float(np.sum((a - target) ** 2))
+        return 2.0 * float(np.mean(a == target)) - 1.0
+
+    def optimal_action(self, obs: Any) -> Any:
+        """The target, whatever the observation."""
+        return self._target(True)
+
+    def _target(self, positive: bool) -> Any:
+        target = _TARGETS[self.actions][0 if positive else 1]
+        if isinstance(self.action_space, spaces.Discrete):
+            return int(target)
+        return np.array(target, dtype=self.action_space.dtype)
+
+    def _advance(self, action: Any) -> tuple[float, bool, bool]:
+        return self.true_q(self._array(), action, gamma=1.0), True, False
+
+
+class ActionObservationReward(ActionReward):
+    """As `ActionReward`, with another target where the random observation is -1 than where +1."""
+
+    def optimal_action(self, obs: Any) -> Any:
+        """The target for the sign of the observation."""
+        return self._target(bool(np.asarray(obs).item() > 0))
+
+    def _first_obs(self) -> float:
+        return float(self.np_random.choice([-1.0, 1.0]))
+
+
+class Probe(NamedTuple):
+    """A registered probe: its id, its class, the arguments it is registered with."""
+
+    id: str
+    cls: type[ProbeEnv]
+    kwargs: Mapping[str, Any]
+    max_episode_steps: int | None = None
+
+    @property
+    def actions(self) -> str:
+        """The kind of actions: Discrete, Box, Asymmetric, MultiDiscrete, MultiBinary, ..."""
+        return self.kwargs["actions"]
+
+    @property
+    def learns_action(self) -> bool:
+        """Whether there is a best action to learn, beside the value."""
+        return issubclass(self.cls, ActionReward)
+
+
+def _probe(
+    name: str, cls: type[ProbeEnv], actions: str, limit: int | None = None, **kwargs: Any
+) -> Probe:
+    suffix = {"Discrete": "", "Box": "Continuous"}.get(actions, actions)
+    kwargs = {"actions": actions, **kwargs}
+    return Probe(f"spinup/Probe{name}{suffix}-v0", cls, MappingProxyType(kwargs), limit)
+
+
+# Value probes exist for a discrete and a continuous action each, action probes for every kind.
+PROBES: tuple[Probe, ...] = (
+    *(
+        probe
+        for actions in ("Discrete", "Box")
+        for probe in (
+            _probe("Constant", ConstantReward, actions),
+            _probe("Observation", ObservationReward, actions),
+            _probe("TwoStep", TwoStep, actions),
+            _probe("Truncation", EpisodeEnd, actions, end="truncated"),
+            _probe("Termination", EpisodeEnd, actions, end="terminated"),
+            _probe("TimeLimit", EpisodeEnd, actions, limit=5, end="none"),
+        )
+    ),
+    *(
+        probe
+        for actions in _TARGETS
+        for probe in (
+            _probe("Action", ActionReward, actions),
+            _probe("ActionObservation", ActionObservationReward, actions),
+        )
+    ),
+)
+
+
+def register_probes() -> None:
+    """Register `PROBES` with Gymnasium; those already there are left alone."""
+    for probe in PROBES:
+        if probe.id not in gymnasium.registry:
+            gymnasium.register(
+                id=probe.id,
+                entry_point=f"{__name__}:{probe.cls.__name__}",
+                kwargs=dict(probe.kwargs),
+                max_episode_steps=probe.max_episode_steps,
+            )

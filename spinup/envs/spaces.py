@@ -1,0 +1,289 @@
+"""Spaces as JSON, and the questions an algorithm asks about them before it trains.
+
+space_from_json(space_to_json(space)) == space
+check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete"))
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from spinup.utils.errors import SpinupError
+
+__all__ = [
+    "check_spaces",
+    "convert_space",
+    "nearest",
+    "observation_fault",
+    "require_finite_bounds",
+    "space_from_json",
+    "space_to_json",
+]
+
+# What an observation may be made of; everything but Box is flattened by `adapt_env`.
+_OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """The end of an error message, "; did you mean X?", or nothing where no candidate is close.
+
+    Case does not count, so that `cartpole-v1` finds `CartPole-v1`.
+    """
+    by_lower = {candidate.lower(): candidate for candidate in sorted(candidates)}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
+
+
+def _name(space: Any) -> str:
+    """A space in a sentence: its repr, cut where bounds of many dimensions would fill a screen."""
+    text = " ".join(repr(space).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _and(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+# ---------------------------------------------------------------------------------------------
+# JSON
+# ---------------------------------------------------------------------------------------------
+
+
+def _bound_to_json(values: np.ndarray, bounded: np.ndarray, unbounded: str) -> Any:
+    """One number where all are equal, else a flat list; infinities as strings (JSON has none).
+
+    An integer Box stores "unbounded" beside its values, as its dtype cannot hold an infinity.
+    """
+    flat = [
+        value if is_bounded else unbounded
+        for value, is_bounded in zip(values.ravel().tolist(), bounded.ravel(), strict=True)
+    ]
+    # compared as text, because 0.0 == -0.0 and the two are different bits
+    return flat[0] if len({repr(value) for value in flat}) == 1 else flat
+
+
+def _bound_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(v, str) for v in values):
+        # Box takes infinite bounds of integer spaces as floats and marks them unbounded itself.
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    array = np.array([float(v) if isinstance(v, str) else v for v in values], dtype=dtype)
+    return array.reshape(shape) if isinstance(value, list) else np.full(shape, array[0])
+
+
+def space_to_json(space: spaces.Space) -> dict[str, Any]:
+    """A space as a dict that `json.dumps(..., allow_nan=False)` takes; undone by `space_from_json`.
+
+    Raises:
+        SpinupError: for a space of another kind than Box, Discrete, MultiDiscrete, MultiBinary,
+            Dict and Tuple, or a Dict whose keys are neither strings nor integers.
+    """
+    if isinstance(space, spaces.Box):
+        return {
+            "type": "Box",
+            "shape": list(space.shape),
+            "dtype": space.dtype.name,
+            "low": _bound_to_json(space.low, space.bounded_below, "-inf"),
+            "high": _bound_to_json(space.high, space.bounded_above, "inf"),
+        }
+    if isinstance(space, spaces.Discrete):
+        return {
+            "type": "Discrete",
+            "n": int(space.n),
+            "start": int(space.start),
+            "dtype": np.dtype(space.dtype).name,
+        }
+    if isinstance(space, spaces.MultiDiscrete):
+        return {
+            "type": "MultiDiscrete",
+            "nvec": space.nvec.tolist(),
+            "start": space.start.tolist(),
+            "dtype": space.dtype.name,
+        }
+    if isinstance(space, spaces.MultiBinary):
+        n = space.n
+        return {"type": "MultiBinary", "n": n if isinstance(n, int) else [int(i) for i in n]}
+    if isinstance(space, spaces.Dict):
+        for key in space.spaces:
+            if not isinstance(key, str | int):
+                raise SpinupError(
+                    f"the key {key!r} of {_name(space)} cannot be saved: use strings as keys."
+                )
+        # Pairs, not an object: the order of the keys is the order of the flattened observation.
+        return {
+            "type": "Dict",
+            "spaces": [[key, space_to_json(sub)] for key, sub in space.spaces.items()],
+        }
+    if isinstance(space, spaces.Tuple):
+        return {"type": "Tuple", "spaces": [space_to_json(sub) for sub in space.spaces]}
+    raise SpinupError(
+        f"{_name(space)} cannot be saved: spaces of the kinds {_OBSERVATIONS} can, so describe "
+        "the environment with those."
+    )
+
+
+def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
+    """The space that `space_to_json` described; nothing in `d` is executed.
+
+    Raises:
+        SpinupError: where `d` describes no space.
+    """
+    try:
+        return _space_from_json(d)
+    except SpinupError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+        raise SpinupError(
+            f"this is no description of a space, save the policy again: {str(d)[:100]} ({error!r})."
+        ) from error
+
+
+def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
+    kind = d["type"]
+    if kind == "Box":
+        shape, dtype = tuple(d["shape"]), np.dtype(d["dtype"])
+        low, high = (_bound_from_json(d[end], shape, dtype) for end in ("low", "high"))
+        return spaces.Box(low, high, shape=shape, dtype=dtype.type)
+    if kind == "Discrete":
+        dtype = np.dtype(d.get("dtype", "int64"))
+        # Older Gymnasium releases have no `dtype` argument and know int64 only.
+        extra = {} if dtype == np.int64 else {"dtype": dtype.type}
+        return spaces.Discrete(int(d["n"]), start=int(d["start"]), **extra)
+    if kind == "MultiDiscrete":
+        dtype = np.dtype(d["dtype"])
+        nvec, start = np.array(d["nvec"], dtype), np.array(d["start"], dtype)
+        return spaces.MultiDiscrete(nvec, dtype=dtype.type, start=start)
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(d["n"])
+    if kind == "Dict":
+        return spaces.Dict([(key, space_from_json(sub)) for key, sub in d["spaces"]])
+    if kind == "Tuple":
+        return spaces.Tuple([space_from_json(sub) for sub in d["spaces"]])
+    raise SpinupError(f"there is no kind of space called {kind!r}: save the policy again.")
+
+
+# ---------------------------------------------------------------------------------------------
+# Spaces of other libraries
+# ---------------------------------------------------------------------------------------------
+
+
+def convert_space(space: Any) -> spaces.Space:
+    """A Gymnasium space from any object that has the attributes of one (old `gym`, user classes).
+
+    Told apart by what they have: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own spaces
+    come back as they are.
+    """
+    if isinstance(space, spaces.Space):
+        return space
+    if hasattr(space, "nvec"):
+        # Old MultiDiscrete spaces have no start.
+        start = getattr(space, "start", None)
+        nvec = np.asarray(space.nvec, dtype=np.int64)
+        return spaces.MultiDiscrete(nvec, start=None if start is None else np.asarray(start))
+    if hasattr(space, "low") and hasattr(space, "high"):
+        dtype = np.dtype(getattr(space, "dtype", None) or np.float32)
+        low, high = np.array(space.low, dtype), np.array(space.high, dtype)
+        shape = getattr(space, "shape", None)
+        shape = np.broadcast_shapes(low.shape, high.shape) if shape is None else tuple(shape)
+        low, high = (np.broadcast_to(end, shape).copy() for end in (low, high))
+        return spaces.Box(low, high, shape=shape, dtype=dtype.type)
+    if hasattr(space, "spaces"):
+        if hasattr(space.spaces, "items"):
+            return spaces.Dict([(key, convert_space(sub)) for key, sub in space.spaces.items()])
+        return spaces.Tuple([convert_space(sub) for sub in space.spaces])
+    if hasattr(space, "n"):
+        # A MultiBinary has a shape with dimensions, a Discrete has none or ().
+        if type(space).__name__ == "MultiBinary" or getattr(space, "shape", None):
+            n = space.n
+            return spaces.MultiBinary(int(n) if np.ndim(n) == 0 else [int(i) for i in n])
+        return spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
+    raise SpinupError(
+        f"{_name(space)} (a {type(space).__name__}) is no space: give the environment spaces from "
+        "gymnasium.spaces."
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# What an algorithm supports
+# ---------------------------------------------------------------------------------------------
+
+
+def observation_fault(space: Any) -> str | None:
+    """Why networks cannot take these observations, to follow the word "which"; None if they can."""
+    if isinstance(space, spaces.Box):
+        return "has no elements" if 0 in space.shape else None
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        return None
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        subspaces = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        if not subspaces:
+            return "has no elements"
+        return next(filter(None, map(observation_fault, subspaces)), None)
+    return f"is or holds a {type(space).__name__}"
+
+
+def check_spaces(
+    algo: str, observation_space: Any, action_space: Any, allowed: tuple[str, ...]
+) -> None:
+    """Refuse, before training, spaces that `algo` cannot work with.
+
+    Args:
+        algo: the algorithm's name, for the message.
+        observation_space: the environment's, before or after `adapt_env`.
+        action_space: the environment's.
+        allowed: kinds of action spaces the algorithm supports, e.g. `("Box", "Discrete")`.
+
+    Raises:
+        SpinupError: one sentence with the algorithm, the space and what is supported.
+    """
+    fault = observation_fault(observation_space)
+    if fault:
+        raise SpinupError(
+            f"{algo} cannot use the observation space {_name(observation_space)}, which {fault}: "
+            f"it supports {_OBSERVATIONS} spaces with at least one element."
+        )
+
+    kind = type(action_space).__name__
+    # A subclass of Box is a Box.
+    kinds = [name for name in allowed if isinstance(action_space, getattr(spaces, name))]
+    fault = None
+    if not kinds:
+        fault = f"is a {kind}"
+    elif isinstance(action_space, spaces.Box):
+        if action_space.dtype.kind != "f":
+            fault = f"holds {action_space.dtype} values"
+        elif action_space.shape == ():
+            fault = "has the shape (), where (1,) is meant"
+        elif 0 in action_space.shape:
+            fault = "has no elements"
+    if fault:
+        supported = _and("Box (floating-point)" if name == "Box" else name for name in allowed)
+        raise SpinupError(
+            f"{algo} cannot use the action space {_name(action_space)}, which {fault}: "
+            f"it supports {supported} actions with at least one element."
+        )
+
+
+def require_finite_bounds(algo: str, space: spaces.Box) -> None:
+    """Refuse a Box whose bounds are infinite, for algorithms that squash actions into them.
+
+    Bounds so wide that their difference overflows float32 (`np.finfo(np.float32).max` is a common
+    way to write "none") count as infinite: the scale of the squash would be.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = space.high.astype(np.float32) - space.low.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(width.ravel()))
+    if bad.size:
+        i = int(bad[0])
+        raise SpinupError(
+            f"{algo} scales its actions to the bounds of the action space, and dimension {i} of "
+            f"{_name(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
+            "give the space finite bounds, for example with gymnasium.wrappers.RescaleAction "
+            "or in the environment itself."
+        )
