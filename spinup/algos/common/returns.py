@@ -1,0 +1,54 @@
+"""Discounted sums and generalised advantage estimation, on NumPy arrays."""
+
+from typing import Any
+
+import numpy as np
+
+
+def discount_cumsum(x: Any, discount: float) -> np.ndarray:
+    """Discounted sums of the future: `out[t] = x[t] + discount * out[t + 1]`.
+
+    Input: `[x0, x1, x2]`. Output: `[x0 + g x1 + g^2 x2, x1 + g x2, x2]`, float64, summed over the
+    first axis. Python floats in a loop are faster than any NumPy call made once a step.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim == 1:
+        total, out = 0.0, []
+        for value in reversed(x.tolist()):
+            total = value + discount * total
+            out.append(total)
+        out.reverse()
+        return np.array(out, dtype=np.float64)
+    sums = np.zeros_like(x)
+    running = np.zeros(x.shape[1:])
+    for t in reversed(range(len(x))):
+        running = x[t] + discount * running
+        sums[t] = running
+    return sums
+
+
+def gae(
+    rew: np.ndarray, val: np.ndarray, last_val: float, gamma: float, lam: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages and rewards-to-go of one path of T steps.
+
+    Args:
+        rew: rewards, (T,).
+        val: V(s_t) of the states that were acted in, (T,).
+        last_val: value of the state after the last step: 0 if the path ended there because the
+            episode terminated, V(final observation) if it was merely cut (time limit, end of
+            epoch).
+        gamma: discount.
+        lam: lambda of GAE; 1 gives Monte-Carlo advantages, 0 one-step TD errors.
+
+    Returns:
+        (adv, ret): adv_t = sum_l (gamma lam)^l delta_{t+l} with
+        delta_t = r_t + gamma V(s_{t+1}) - V(s_t) (Schulman et al. 2016, eq. 16), and
+        ret_t = r_t + gamma r_{t+1} + ... + gamma^{T-t} last_val, the target of the value function.
+    """
+    rew = np.asarray(rew, dtype=np.float64)
+    val = np.append(np.asarray(val, dtype=np.float64), last_val)
+    delta = rew + gamma * val[1:] - val[:-1]
+    adv = discount_cumsum(delta, gamma * lam)
+    ret = discount_cumsum(np.append(rew, last_val), gamma)[:-1]
+    return adv, ret

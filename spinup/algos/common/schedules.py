@@ -1,0 +1,6 @@
+"""How hyperparameters change over a run."""
+
+
+def linear_schedule(start: float, end: float, fraction: float) -> float:
+    """From `start` to `end` in a straight line as `fraction` goes from 0 to 1, constant outside."""
+    return start + (end - start) * min(max(fraction, 0.0), 1.0)

@@ -1,0 +1,467 @@
+"""A training run: its directory, generators, environments, checkpoints and the way it stops.
+
+This is what no paper's pseudocode has a line for. An algorithm opens a run, builds its networks,
+names everything that must survive a stop with `track`, and loops over `epochs()`:
+
+    with Run("ppo", locals()) as run:
+        ...
+        run.track(ac=ac, pi_optimizer=pi_optimizer)
+        for epoch in run.epochs():
+            rollouts = run.collect(policy)
+            ...
+            run.log(rollouts, info)
+
+A checkpoint holds the whole of it: what is tracked, the generators, every environment in the middle
+of its episode, a half-filled rollout, the position in `progress.txt`. A run killed at any instant
+and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the same bits.
+"""
+
+import ctypes
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from spinup import registry
+from spinup.algos.common.collect import Policy, Rollout, collect
+from spinup.envs.make import env_record
+from spinup.envs.spaces import check_spaces, space_to_json
+from spinup.envs.streams import make_streams
+from spinup.utils.checkpoint import load_checkpoint, save_checkpoint
+from spinup.utils.errors import SpinupError
+from spinup.utils.logx import EpochLogger
+from spinup.utils.mpi_tools import Shards, num_procs
+from spinup.utils.progress import ProgressBar
+from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
+from spinup.utils.serialization_utils import convert_json
+
+# Arguments that say how a run is carried out or how long it is; all others make up what it computes
+# and must be the same when it is resumed.
+_FREE_ON_RESUME = {
+    "epochs",
+    "save_freq",
+    "logger_kwargs",
+    "resume",
+    "overwrite",
+    "progress",
+    "env_fn",
+    "vector",
+    "num_threads",
+    "device",
+    "shards",
+}
+# Arguments that change rounding: a resumed run uses the recorded ones.
+_RECORDED = ("num_threads", "device", "shards")
+_CHECKPOINT_SECONDS = 60.0
+
+
+class TrainingDiverged(SpinupError):
+    """A loss, gradient statistic or parameter became infinite or NaN."""
+
+
+class StopTraining(Exception):
+    """Raised between two environment steps when the run was asked to stop."""
+
+
+class Run:
+    """One run of one algorithm; see the module's docstring for its life."""
+
+    backend = "numpy"
+
+    def __init__(self, algo: str, arguments: Mapping[str, Any]):
+        """`arguments` are the algorithm's own, as `locals()` gives them on its first line."""
+        self.algo = algo
+        self.config = dict(arguments)
+        for name in ("steps_per_epoch", "save_freq", "num_threads"):
+            _check_whole(name, self.config[name], 1)
+        _check_whole("epochs", self.config["epochs"], 0)
+        self.seeds = Seeds(self.config["seed"])
+        self.epoch = 0
+        self.total_steps = 0
+        self.tracked: dict[str, Any] = {}
+        self._signal: int | None = None
+        self._closers: list[Callable[[], Any]] = []
+
+    # ---- opening and closing -------------------------------------------------------------------
+
+    def __enter__(self) -> "Run":
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def _open(self) -> None:
+        config = self.config
+        if num_procs() > 1:
+            raise SpinupError(
+                "training under an MPI launcher is not available in this version: start one process"
+            )
+        logger_kwargs = dict(config["logger_kwargs"])
+        output_dir = logger_kwargs.get("output_dir")
+        resume = config["resume"]
+        if resume and output_dir is None:
+            raise SpinupError("resume=True needs logger_kwargs with the output_dir to continue")
+        if resume and config["overwrite"]:
+            raise SpinupError("resume=True and overwrite=True contradict each other: choose one")
+        saved: dict[str, Any] | None = None
+        if resume:
+            loaded = load_checkpoint(Path(str(output_dir)) / "checkpoints")
+            if loaded is not None:
+                saved, where = loaded
+                self._apply_recorded(saved, where)
+        self._saved = saved
+        self.shards = Shards(config["shards"])
+        self._per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
+
+        # Everything wrong with the environment shows before a run directory is touched.
+        self._make_streams()
+
+        self.logger = EpochLogger(
+            **{"quiet": config["progress"], **logger_kwargs},
+            resume=resume,
+            overwrite=config["overwrite"],
+        )
+        self._closers.append(self.logger.close)
+        self.output_dir = Path(str(self.logger.output_dir))
+        self._limit_threads()
+        keep_freed_memory()
+        self.logger.save_config(self._config_record())
+        seed_globals(self.seeds.integer("global"))
+        self._catch_signals()
+        self.bar = ProgressBar(
+            config["epochs"] * config["steps_per_epoch"],
+            enabled=bool(config["progress"]),
+            initial=0 if saved is None else saved["total_steps"],
+        )
+        self._closers.append(self.bar.close)
+        self._start_time = self._saved_time = time.time()
+        if resume:
+            where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
+            self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, StopTraining):
+                self.save()
+        finally:
+            self._close()
+        if isinstance(error, StopTraining):
+            self._say_how_to_resume()
+            if self._signal == signal.SIGINT:
+                raise KeyboardInterrupt from None
+            raise SystemExit(128 + int(self._signal or 0)) from None
+
+    def _close(self) -> None:
+        for close in reversed(self._closers):
+            close()
+        self._closers = []
+
+    def _say_how_to_resume(self) -> None:
+        print(
+            f"Stopped and saved after {self.total_steps_now()} steps. To continue exactly from "
+            f"here, call {self.algo} again with resume=True (command line: add --resume) for "
+            f"{self.output_dir}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _catch_signals(self) -> None:
+        """SIGINT and SIGTERM finish the step, save and stop; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def handler(number: int, frame: Any) -> None:
+            self._signal = number
+            restore()
+
+        def restore() -> None:
+            for number, old in before.items():
+                signal.signal(number, old)
+
+        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            signal.signal(number, handler)
+        self._closers.append(restore)
+
+    def _limit_threads(self) -> None:
+        limits = threadpool_limits(self.config["num_threads"])
+        self._closers.append(limits.restore_original_limits)
+
+    # ---- configuration -------------------------------------------------------------------------
+
+    def _apply_recorded(self, saved: dict[str, Any], where: Path) -> None:
+        """Refuse to continue a different run; take over what decides rounding."""
+        now, then = self._fingerprint(), saved["fingerprint"]
+        differing = sorted(k for k in {*now, *then} if now.get(k) != then.get(k))
+        if saved["algo"] != self.algo:
+            raise SpinupError(f"{where} belongs to a run of {saved['algo']}, not of {self.algo}")
+        if differing:
+            changes = ", ".join(f"{k}: {then.get(k)!r} -> {now.get(k)!r}" for k in differing)
+            raise SpinupError(
+                f"cannot resume exactly, because arguments differ from the saved run ({changes}): "
+                "use the same ones, or another output_dir"
+            )
+        for name in _RECORDED:
+            given, recorded = self.config[name], saved["recorded"][name]
+            if name == "shards" and given is None:
+                self.config[name] = recorded
+            elif given != recorded:
+                if name == "shards":
+                    raise SpinupError(f"the saved run has shards={recorded}, not {given}")
+                print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
+                self.config[name] = recorded
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """The arguments that make up what a run computes, as JSON would hold them."""
+        record = {k: v for k, v in self.config.items() if k not in _FREE_ON_RESUME}
+        if record.get("anneal_lr"):
+            record["epochs"] = self.config["epochs"]  # the schedule ends with the run
+        return json.loads(json.dumps(convert_json(record), sort_keys=True, allow_nan=False))
+
+    def _config_record(self) -> dict[str, Any]:
+        """What `config.json` says: every argument, and what explains the run later."""
+        from spinup import __version__
+
+        return {
+            **self.config,
+            "algo": self.algo,
+            "backend": self.backend,
+            "shards": self.shards.count,
+            "env": self.env_record,
+            "spinup_version": __version__,
+            "numpy_version": np.__version__,
+            "python_version": sys.version.split()[0],
+        }
+
+    # ---- environments --------------------------------------------------------------------------
+
+    def _make_streams(self) -> None:
+        """The environments of this process's shards, each with its own generators."""
+        config = self.config
+        self.streams, self.rollouts, self._explore = [], [], []
+        self.minibatch_rngs = []
+        spaces = registry.get(self.algo).action_spaces
+        for shard in self.shards.local:
+            streams = make_streams(
+                config["env_fn"],
+                config["num_envs"],
+                lambda i, shard=shard: self.seeds.sequence("env", shard, i),  # type: ignore[misc]
+                config["max_ep_len"],
+                config["vector"],
+            )
+            self._closers.append(streams.close)
+            check_spaces(self.algo, streams.observation_space, streams.action_space, spaces)
+            n = streams.num_envs
+            if self._per_shard % n:
+                each = self.shards.count * n
+                raise SpinupError(
+                    f"steps_per_epoch={config['steps_per_epoch']} does not divide among {each} "
+                    f"environments (shards x num_envs): use a multiple of {each}"
+                )
+            self.streams.append(streams)
+            self.rollouts.append(Rollout(streams, self._per_shard // n))
+            self._explore.append(self.seeds.generator("explore", shard))
+            self.minibatch_rngs.append(self.seeds.generator("minibatch", shard))
+        self.observation_space = self.streams[0].observation_space
+        self.action_space = self.streams[0].action_space
+        first = getattr(self.streams[0], "envs", [getattr(self.streams[0], "env", None)])[0]
+        self.env_record = env_record(first)
+
+    def collect(self, policy: Policy) -> list[Rollout]:
+        """Run the policy for an epoch: one rollout for each of this process's shards."""
+        for rollout, streams, rng in zip(self.rollouts, self.streams, self._explore, strict=True):
+            if rollout.t < rollout.steps:
+                collect(rollout, streams, policy, rng, self._poll)
+        return self.rollouts
+
+    def _poll(self) -> None:
+        if self._signal is not None:
+            raise StopTraining
+
+    # ---- epochs, logs, checkpoints -------------------------------------------------------------
+
+    def track(self, **objects: Any) -> None:
+        """Name what a resumed run must get back: anything with `state_dict`/`load_state_dict`."""
+        self.tracked.update(objects)
+
+    def epochs(self) -> Iterator[int]:
+        """The numbers of the epochs still to do; saves after each one that is due."""
+        if self._saved is not None:
+            self._restore(self._saved)
+            self._saved = None
+        elif self.config["resume"]:
+            self.logger.load_state_dict(None)
+        last = self.config["epochs"] - 1
+        while self.epoch <= last:
+            epoch = self.epoch
+            yield epoch
+            self.epoch += 1
+            for rollout in self.rollouts:
+                rollout.clear()
+            elapsed = time.time() - self._saved_time
+            due = epoch % self.config["save_freq"] == 0 or epoch == last
+            if self._signal is not None and epoch < last:
+                raise StopTraining
+            if due or elapsed > _CHECKPOINT_SECONDS:
+                self.save()
+        self.logger.mark_finished()
+
+    def log(self, rollouts: list[Rollout], info: Mapping[str, Any], val: Any = None) -> None:
+        """Write this epoch's row: episodes, values, then everything the update measured."""
+        logger = self.logger
+        self.total_steps += int(
+            self.shards.sum([np.array(float(rollout.valid.sum())) for rollout in rollouts])
+        )
+        numbers = {key: float(value) for key, value in info.items()}
+        for key, value in numbers.items():
+            self.check_finite(key, value)
+        for rollout in rollouts:
+            logger.store(EpRet=rollout.ep_rets, EpLen=rollout.ep_lens)
+        ep_ret = logger.get_stats("EpRet")[0]
+        logger.log_tabular("Epoch", self.epoch)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        logger.log_tabular("EpLen", average_only=True)
+        if val is not None:
+            for shard_val in val:
+                logger.store(VVals=shard_val)
+            logger.log_tabular("VVals", with_min_and_max=True)
+        logger.log_tabular("TotalEnvInteracts", self.total_steps)
+        for key, value in numbers.items():
+            logger.log_tabular(key, value)
+        logger.log_tabular("Time", time.time() - self._start_time)
+        logger.dump_tabular()
+        self.bar.update(self.total_steps, ep_ret, self.epoch)
+
+    def check_finite(self, name: str, value: float) -> None:
+        """Stop the run by name when `value` is not a number; what was saved before stays."""
+        if not math.isfinite(value):
+            raise TrainingDiverged(
+                f"{name} became {value} in epoch {self.epoch}, so {self.algo} stopped; the last "
+                f"good checkpoint is kept in {self.output_dir}: try a smaller learning rate, or "
+                "look at the rewards and observations of the environment"
+            )
+
+    def check_parameters(self) -> None:
+        """Raise `TrainingDiverged` unless every parameter is finite (backends know how)."""
+
+    def total_steps_now(self) -> int:
+        """Environment steps taken, those of the unfinished epoch included."""
+        return self.total_steps + sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
+
+    def save(self) -> None:
+        """Save the policy as it is after the last update, and everything this run is made of."""
+        self.check_parameters()
+        self.logger.save_state({}, None)
+        save_checkpoint(self.output_dir / "checkpoints", self._state(), self.total_steps_now())
+        self._saved_time = time.time()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "algo": self.algo,
+            "backend": self.backend,
+            "fingerprint": self._fingerprint(),
+            "recorded": {**{k: self.config[k] for k in _RECORDED}, "shards": self.shards.count},
+            "epoch": self.epoch,
+            "total_steps": self.total_steps,
+            "seconds": time.time() - self._start_time,
+            "tracked": {name: obj.state_dict() for name, obj in self.tracked.items()},
+            "streams": [streams.state_dict() for streams in self.streams],
+            "rollouts": [rollout.state_dict() for rollout in self.rollouts],
+            "explore": [rng.bit_generator.state for rng in self._explore],
+            "minibatch": [rng.bit_generator.state for rng in self.minibatch_rngs],
+            "globals": self._global_state(),
+            "logger": self.logger.state_dict(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        missing = sorted(set(self.tracked) ^ set(state["tracked"]))
+        if missing:
+            raise SpinupError(
+                f"the checkpoint does not match this version of {self.algo}: {missing}"
+            )
+        for name, obj in self.tracked.items():
+            obj.load_state_dict(state["tracked"][name])
+        for streams, saved in zip(self.streams, state["streams"], strict=True):
+            for i in streams.load_state_dict(saved):
+                self.logger.log(f"Environment {i} could not be restored: fresh episode.", "yellow")
+        for rollout, saved in zip(self.rollouts, state["rollouts"], strict=True):
+            rollout.load_state_dict(saved)
+        for rng, saved in zip(self._explore, state["explore"], strict=True):
+            rng.bit_generator.state = saved
+        for rng, saved in zip(self.minibatch_rngs, state["minibatch"], strict=True):
+            rng.bit_generator.state = saved
+        self.epoch = state["epoch"]
+        self.total_steps = state["total_steps"]
+        self._start_time = time.time() - state["seconds"]
+        self.logger.load_state_dict(state["logger"])
+        self._set_global_state(state["globals"])
+
+    def _global_state(self) -> dict[str, Any]:
+        return global_state()
+
+    def _set_global_state(self, state: dict[str, Any]) -> None:
+        set_global_state(state)
+
+    def policy_meta(self) -> dict[str, Any]:
+        """What a saved policy says about itself: enough to rebuild network and environment."""
+        return {
+            "algo": self.algo,
+            "backend": self.backend,
+            "observation_space": space_to_json(self.observation_space),
+            "action_space": space_to_json(self.action_space),
+            "ac_kwargs": convert_json(dict(self.config["ac_kwargs"])),
+            "env": self.env_record,
+            "max_ep_len": self.config["max_ep_len"],
+        }
+
+
+class Scalar:
+    """A number that a run tracks."""
+
+    def __init__(self, value: float):
+        self.value = float(value)
+
+    def state_dict(self) -> dict[str, float]:
+        """The number, for a checkpoint."""
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """The number, from a checkpoint."""
+        self.value = float(state["value"])
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise SpinupError(f"{name}={value!r} must be a whole number, at least {least}")
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to keep freed blocks instead of handing them back to the system.
+
+    An update frees and asks again for the same megabyte-sized activations hundreds of times a
+    second; without this each of them is faulted in page by page, a fifth of the time of an update.
+    """
+    if sys.platform != "linux" or os.environ.get("SPINUP_MALLOC") == "system":
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+        libc.mallopt(trim_threshold, 1 << 30)
+        libc.mallopt(mmap_threshold, 1 << 30)

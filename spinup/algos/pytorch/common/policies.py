@@ -1,0 +1,322 @@
+"""Acting: from observations to actions, quickly where the network allows it.
+
+A small network costs a few microseconds in NumPy and ten times that through torch, one observation
+at a time. The default networks therefore act through a NumPy copy of their weights, made once an
+epoch; networks of the user's own act through their own `step`.
+"""
+
+import importlib
+import inspect
+
+import numpy as np
+import torch
+from torch import nn
+
+from spinup.algos.common.collect import env_actions
+from spinup.algos.pytorch.common import nets
+from spinup.envs.spaces import space_from_json
+from spinup.utils.errors import SpinupError
+
+
+def _elu(x):
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+# In place where NumPy can; the argument is always a fresh array.
+_NUMPY_ACTIVATIONS = {
+    nets.Tanh: lambda x: np.tanh(x, out=x),
+    nn.Tanh: lambda x: np.tanh(x, out=x),
+    nn.ReLU: lambda x: np.maximum(x, 0, out=x),
+    nn.ELU: _elu,
+    nn.Sigmoid: _sigmoid,
+    nn.SiLU: lambda x: x * _sigmoid(x),
+    nn.Identity: lambda x: x,
+}
+
+ACTIVATIONS = {
+    "tanh": nets.Tanh,
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "gelu": nn.GELU,
+    "leakyrelu": nn.LeakyReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "softplus": nn.Softplus,
+    "softsign": nn.Softsign,
+    "selu": nn.SELU,
+    "identity": nn.Identity,
+}
+
+
+def activation_by_name(name):
+    """The class behind `tanh`, `ReLU`, `torch.nn.ELU` or `tf.nn.elu`, from a fixed table."""
+    key = str(name).rsplit(".", 1)[-1].lower()
+    if key not in ACTIVATIONS:
+        raise SpinupError(f"unknown activation {name!r}: use one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[key]
+
+
+def numpy_net(obs_filter, net):
+    """`net(obs_filter(obs))` as a function on NumPy batches, or None if a layer is not known here.
+
+    The weights are copied: the function stays as it is while the network is trained.
+    """
+    layers = []
+    for module in net:
+        if type(module) is nn.Linear:
+            weight = module.weight.detach().cpu().numpy().T
+            layers.append((np.ascontiguousarray(weight), module.bias.detach().cpu().numpy().copy()))
+        elif type(module) is nn.ELU and module.alpha != 1.0:
+            return None
+        elif type(module) in _NUMPY_ACTIVATIONS:
+            if type(module) is not nn.Identity:
+                layers.append(_NUMPY_ACTIVATIONS[type(module)])
+        else:
+            return None
+    normalize = getattr(obs_filter, "normalize", False)
+    if normalize:
+        mean, std = obs_filter.mean.cpu().numpy().copy(), obs_filter.std.cpu().numpy().copy()
+        clip = obs_filter.clip
+
+    def forward(obs):
+        n = len(obs)
+        # one observation as a vector: a matrix-vector product is cheaper than a matrix product
+        x = obs.reshape(-1) if n == 1 else obs.reshape(n, -1)
+        if x.dtype != np.float32:
+            x = x.astype(np.float32)
+        if normalize:
+            x = np.minimum(np.maximum((x - mean) / std, -clip), clip)
+        for layer in layers:
+            if type(layer) is tuple:
+                x = x @ layer[0]
+                x += layer[1]
+            else:
+                x = layer(x)
+        return x[None] if n == 1 else x
+
+    return forward
+
+
+def torch_net(obs_filter, net):
+    """The same function through torch."""
+    device = next(net.parameters()).device
+
+    def forward(obs):
+        with torch.no_grad():
+            x = torch.as_tensor(obs, dtype=torch.float32, device=device)
+            return net(obs_filter(x)).cpu().numpy()
+
+    return forward
+
+
+def _gumbel_argmax(logits, rng):
+    # argmax(logits + Gumbel noise) is a sample from the softmax; -log of an exponential is Gumbel.
+    return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
+
+
+def gaussian_sampler(actor):
+    """Functions (sample, mode) from the output of `mu_net` to actions."""
+    std = actor.log_std.detach().exp().cpu().numpy()
+
+    def sample(mu, rng):
+        noise = rng.standard_normal(mu.shape, dtype=np.float32)
+        noise *= std
+        noise += mu
+        return noise
+
+    return sample, lambda mu: mu
+
+
+def categorical_sampler(actor):
+    """Functions (sample, mode) from logits to actions."""
+    return _gumbel_argmax, lambda logits: logits.argmax(-1)
+
+
+def multi_categorical_sampler(actor):
+    """Functions (sample, mode) from the logits of all entries, side by side, to actions."""
+    cuts = np.cumsum(actor.nvec)[:-1]
+
+    def sample(logits, rng):
+        return np.stack([_gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
+
+    def mode(logits):
+        return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
+
+    return sample, mode
+
+
+def bernoulli_sampler(actor):
+    """Functions (sample, mode) from the logits of coins to actions."""
+
+    def sample(logits, rng):
+        # P(u < sigmoid(x)) without the sigmoid: the logit of a uniform number is logistic noise.
+        u = rng.random(logits.shape)
+        return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
+
+    return sample, lambda logits: (logits > 0).astype(np.int64)
+
+
+_SAMPLERS = {
+    nets.MLPGaussianActor: ("mu_net", gaussian_sampler),
+    nets.MLPCategoricalActor: ("logits_net", categorical_sampler),
+    nets.MLPMultiCategoricalActor: ("logits_net", multi_categorical_sampler),
+    nets.MLPBernoulliActor: ("logits_net", bernoulli_sampler),
+}
+
+
+class NetPolicy:
+    """Acts with one of the default actors: its network's outputs, then its noise, in NumPy."""
+
+    def __init__(self, actor, fast=True):
+        self.actor, self.fast = actor, fast
+        self.renew()
+
+    def renew(self):
+        """Take over the actor's current parameters."""
+        name, make_sampler = _SAMPLERS[type(self.actor)]
+        args = (self.actor.obs_filter, getattr(self.actor, name))
+        self.net = (numpy_net(*args) if self.fast else None) or torch_net(*args)
+        self.sample, self.mode = make_sampler(self.actor)
+
+    def begin(self, rng):
+        """See `spinup.algos.common.collect.Policy`."""
+        self.renew()
+
+    def __call__(self, obs, rng):
+        """Sampled actions for a batch of observations; values and log-probs come later, at once."""
+        return self.sample(self.net(obs), rng), None, None
+
+
+class StepPolicy:
+    """Acts through the `step` of a user's own actor-critic, a batch at a time where that works."""
+
+    def __init__(self, ac, device):
+        self.ac, self.device = ac, device
+        self.batched = None  # not known before the first call
+
+    def begin(self, rng):
+        """A user's `step` draws from torch's global generator: give it a seed of ours."""
+        torch.manual_seed(int(rng.integers(2**63)))
+
+    def __call__(self, obs, rng):
+        """Actions, values and log-probabilities as the user's `step` gives them."""
+        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        if self.batched is None:
+            self.batched = len(obs) > 1 and takes_batches(self.ac, obs)
+        if self.batched:
+            return tuple(_array(x) for x in self.ac.step(obs))
+        columns = zip(*(self.ac.step(o) for o in obs), strict=True)
+        return tuple(np.stack([_array(x) for x in column]) for column in columns)
+
+
+def _array(x):
+    return x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+
+
+def takes_batches(ac, obs):
+    """Whether `ac.step` treats the rows of a batch as separate observations.
+
+    Decided by what it returns: one action, value and log-probability a row, and for the first row
+    the value that the first observation alone gets.
+    """
+    state = torch.get_rng_state()
+    try:
+        a, v, logp = (_array(x) for x in ac.step(obs))
+        _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False  # written for one observation at a time, which is all it has to be
+    finally:
+        torch.set_rng_state(state)
+    n = len(obs)
+    rows = a.shape[:1] == (n,) and v.size == n and logp.size == n
+    return bool(rows and np.allclose(v.reshape(-1)[:1], v_first.reshape(-1), rtol=1e-3, atol=1e-4))
+
+
+def make_policy(ac, device="cpu"):
+    """The quickest way to act with `ac` that gives what its own `step` would."""
+    if _is_default(ac):
+        return NetPolicy(ac.pi)
+    return StepPolicy(ac, device)
+
+
+def _is_default(ac):
+    own_step = getattr(getattr(type(ac), "step", None), "samples_pi", False)
+    return own_step and type(getattr(ac, "pi", None)) in _SAMPLERS
+
+
+def make_get_action(ac, deterministic=False, rng=None, action_space=None):
+    """A function from one observation to the action to send to the environment.
+
+    Clipped to the bounds and shaped as the action space says. `rng` is the generator samples are
+    drawn from (a fresh one by default).
+    """
+    rng = rng or np.random.default_rng()
+    to_env = env_actions(action_space or ac.action_space)
+    if _is_default(ac):
+        policy = NetPolicy(ac.pi)
+        net, sample, mode = policy.net, policy.sample, policy.mode
+
+        def get_action(obs):
+            out = net(np.asarray(obs)[None])
+            return to_env(mode(out) if deterministic else sample(out, rng))[0]
+
+        return get_action
+    if deterministic and "deterministic" not in inspect.signature(ac.act).parameters:
+        raise SpinupError(
+            f"{type(ac).__name__}.act has no argument 'deterministic', so its policy can only "
+            "be sampled"
+        )
+    kwargs = {"deterministic": True} if deterministic else {}
+
+    def get_action_slow(obs):
+        act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32), **kwargs)
+        return to_env(_array(act)[None])[0]
+
+    return get_action_slow
+
+
+# The classes a saved policy may name without the caller's say-so.
+KNOWN_CLASSES = {
+    ("spinup.algos.pytorch.common.nets", "MLPActorCritic"),
+    ("spinup.algos.pytorch.reinforce.core", "MLPPolicy"),
+}
+
+
+def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
+    """Rebuild the network that `meta` describes and give it the saved weights.
+
+    Only the library's own classes are built from a file alone. A user's class must be passed as
+    `actor_critic`, or, with `trust_code=True`, is imported by the name in the file.
+    """
+    cls = actor_critic or _saved_class(meta.get("class") or {}, trust_code)
+    kwargs = dict(meta.get("ac_kwargs") or {})
+    if isinstance(kwargs.get("activation"), str):
+        kwargs["activation"] = activation_by_name(kwargs["activation"])
+    observation_space = space_from_json(meta["observation_space"])
+    action_space = space_from_json(meta["action_space"])
+    try:
+        ac = cls(observation_space, action_space, **kwargs)
+        ac.load_state_dict({name: torch.from_numpy(np.array(t)) for name, t in tensors.items()})
+    except (RuntimeError, TypeError) as error:
+        raise SpinupError(f"the saved weights do not fit {cls.__name__}: {error}") from error
+    ac.action_space = action_space
+    return ac.eval()
+
+
+def _saved_class(name, trust_code):
+    key = (name.get("module"), name.get("qualname"))
+    if key not in KNOWN_CLASSES and not trust_code:
+        raise SpinupError(
+            f"the policy was saved from the class {key[0]}.{key[1]}, which is not the "
+            "library's own: pass it as actor_critic, or trust the code that the file names"
+        )
+    obj = importlib.import_module(key[0])
+    for part in key[1].split("."):
+        obj = getattr(obj, part)
+    return obj

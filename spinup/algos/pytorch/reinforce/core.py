@@ -1,0 +1,136 @@
+"""What REINFORCE needs from a network, and the helpers its file uses."""
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+from torch.distributions import Categorical, Normal
+
+from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.training import Scalar
+from spinup.algos.pytorch.common.nets import (
+    Actor,
+    MLPCategoricalActor,
+    MLPGaussianActor,
+    Tanh,
+    combined_shape,
+    count_vars,
+    init_orthogonal,
+    make_actor,
+    make_obs_filter,
+    mlp,
+    samples_pi,
+)
+from spinup.algos.pytorch.common.onpolicy import (
+    approx_kl,
+    entropy,
+    normalized,
+    observations,
+    tensor,
+    update_normalizer,
+)
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.utils.mpi_pytorch import backward, evaluate
+
+__all__ = [
+    "Actor",
+    "Box",
+    "Categorical",
+    "Discrete",
+    "MLPCategoricalActor",
+    "MLPGaussianActor",
+    "MLPPolicy",
+    "Normal",
+    "Scalar",
+    "Tanh",
+    "TorchRun",
+    "approx_kl",
+    "backward",
+    "combined_shape",
+    "count_vars",
+    "discount_cumsum",
+    "entropy",
+    "evaluate",
+    "mlp",
+    "rewards_to_go",
+    "update_normalizer",
+]
+
+
+class MLPPolicy(nn.Module):
+    """A policy `pi` and nothing else.
+
+    Args:
+        observation_space: a Box of any shape (flattened).
+        action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+        hidden_sizes: widths of the hidden layers.
+        activation: class of the hidden activations.
+        normalize_obs: subtract the running mean of observations, divide by their running deviation.
+        orthogonal_init: orthogonal weights, small ones (0.01) in the last layer.
+    """
+
+    def __init__(
+        self,
+        observation_space,
+        action_space,
+        hidden_sizes=(64, 64),
+        activation=Tanh,
+        normalize_obs=False,
+        orthogonal_init=False,
+    ):
+        super().__init__()
+        self.observation_space, self.action_space = observation_space, action_space
+        obs_filter = make_obs_filter(observation_space, normalize_obs)
+        self.pi = make_actor(observation_space, action_space, hidden_sizes, activation, obs_filter)
+        if orthogonal_init:
+            init_orthogonal(self.pi, output_gain=0.01)
+
+    @samples_pi
+    def step(self, obs):
+        """Action, zero and log-probability for one observation or a batch, as arrays."""
+        with torch.no_grad():
+            pi = self.pi._distribution(obs)
+            a = pi.sample()
+            logp_a = self.pi._log_prob_from_distribution(pi, a)
+        return a.cpu().numpy(), np.zeros(logp_a.shape, np.float32), logp_a.cpu().numpy()
+
+    def act(self, obs, deterministic=False):
+        """An action as an array: sampled, or the most likely one."""
+        with torch.no_grad():
+            pi = self.pi._distribution(obs)
+            return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
+
+
+def rewards_to_go(rollouts, ac, gamma, baseline, shards, device="cpu"):
+    """Discounted rewards that followed each action, and how unusual they are.
+
+    Returns one dict a rollout (that is, a local shard): `obs`, `act`, `ret`, `logp` and `adv`,
+    which is `ret` minus its mean over all shards, divided by its standard deviation. `baseline`
+    becomes that mean.
+
+    A path that was only cut (time limit, end of epoch) would have gone on. A value function would
+    say what it was worth; here the average return so far stands in for it.
+    """
+    data = []
+    for rollout in rollouts:
+        ret = np.zeros(rollout.rew.shape)
+        for path in rollout.paths:
+            rows = slice(path.start, path.stop), path.i
+            last_val = 0.0 if path.terminated else baseline.value
+            ret[rows] = discount_cumsum(np.append(rollout.rew[rows], last_val), gamma)[:-1]
+        obs, act = (
+            observations(rollout.flat(rollout.obs), device),
+            tensor(rollout.flat(rollout.act), device),
+        )
+        with torch.no_grad():
+            logp = ac.pi(obs, act)[1].reshape(-1)
+        data.append(
+            {"obs": obs, "act": act, "ret": tensor(rollout.flat(ret), device), "logp": logp}
+        )
+    for batch, adv in zip(data, normalized([b["ret"] for b in data], shards), strict=True):
+        batch["adv"] = adv
+    count, total = shards.sum(
+        [np.array([b["ret"].numel(), float(b["ret"].double().sum())]) for b in data]
+    )
+    baseline.value = float(total / count)
+    return data

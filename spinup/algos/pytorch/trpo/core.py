@@ -1,0 +1,129 @@
+"""What TRPO needs from a network, and the helpers its file uses."""
+
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch.distributions import Categorical, Normal
+
+from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.buffers import PathBuffer as GAEBuffer
+from spinup.algos.pytorch.common.nets import (
+    Actor,
+    MLPActorCritic,
+    MLPCategoricalActor,
+    MLPCritic,
+    MLPGaussianActor,
+    Tanh,
+    combined_shape,
+    count_vars,
+    mlp,
+)
+from spinup.algos.pytorch.common.onpolicy import (
+    advantages,
+    entropy,
+    mean_kl,
+    update_normalizer,
+)
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.utils.mpi_pytorch import backward, evaluate, flatten, shard_mean, unflatten
+
+__all__ = [
+    "Actor",
+    "Box",
+    "Categorical",
+    "Discrete",
+    "GAEBuffer",
+    "MLPActorCritic",
+    "MLPCategoricalActor",
+    "MLPCritic",
+    "MLPGaussianActor",
+    "Normal",
+    "Tanh",
+    "TorchRun",
+    "advantages",
+    "backward",
+    "combined_shape",
+    "conjugate_gradient",
+    "count_vars",
+    "discount_cumsum",
+    "entropy",
+    "evaluate",
+    "flat_grad",
+    "flat_params",
+    "hessian_vector_product",
+    "mean_kl",
+    "mlp",
+    "set_flat_params",
+    "update_normalizer",
+    "with_old_policy",
+]
+
+
+def flat_params(module):
+    """All parameters as one vector (a copy)."""
+    return flatten([p.detach() for p in module.parameters()])
+
+
+def set_flat_params(module, flat):
+    """Overwrite all parameters from one vector."""
+    params = list(module.parameters())
+    with torch.no_grad():
+        for p, value in zip(params, unflatten(flat, params), strict=True):
+            p.copy_(value)
+
+
+def flat_grad(module):
+    """All gradients as one vector."""
+    return flatten([p.grad for p in module.parameters()])
+
+
+def with_old_policy(ac, data):
+    """Batches with `pi_old`, the distributions before the update, as constants."""
+    with torch.no_grad():
+        return [{**batch, "pi_old": ac.pi(batch["obs"], batch["act"])[0]} for batch in data]
+
+
+def hessian_vector_product(kl, module, data, shards, damping_coeff):
+    """A function v -> (H + damping I) v, H the Hessian of `kl(batch)` averaged over all shards.
+
+    H is never formed: H v is the gradient of (gradient . v). The first gradient is computed once,
+    so that each product costs one backward pass.
+    """
+    params = list(module.parameters())
+    grads = []
+    for batch in data:
+        first = torch.autograd.grad(kl(batch), params, create_graph=True, allow_unused=True)
+        filled = [
+            torch.zeros_like(p) if g is None else g for g, p in zip(first, params, strict=True)
+        ]
+        grads.append(flatten(filled))
+
+    def product(v):
+        parts = []
+        for grad in grads:
+            second = torch.autograd.grad(grad @ v, params, retain_graph=True, allow_unused=True)
+            filled = [
+                torch.zeros_like(p) if h is None else h for h, p in zip(second, params, strict=True)
+            ]
+            parts.append(flatten(filled))
+        return shard_mean(parts, shards) + damping_coeff * v
+
+    return product
+
+
+def conjugate_gradient(product, b, iters):
+    """Solve A x = b approximately from products `product(v)` = A v; A is positive definite."""
+    x = torch.zeros_like(b)
+    r = b.clone()  # residual b - A x at x = 0
+    p = r.clone()
+    rr = r @ r
+    for _ in range(iters):
+        if rr < 1e-20:
+            break  # solved; going on would divide by zero
+        z = product(p)
+        alpha = rr / (p @ z)
+        x += alpha * p
+        r -= alpha * z
+        rr_new = r @ r
+        p = r + (rr_new / rr) * p
+        rr = rr_new
+    return x
