@@ -1,0 +1,1 @@
+"""Hyperparameters that are known to work, one JSON file an algorithm and environment."""

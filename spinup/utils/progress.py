@@ -1,0 +1,189 @@
+"""A progress bar for training: how far, how fast, how long still, and how well so far.
+
+    with ProgressBar(total_steps=100_000) as bar:
+        ...
+        bar.update(steps_done, ep_ret=average_return, epoch=epoch)
+
+On a terminal this is one line that redraws itself; in a file or a pipe it is a plain line now and
+then, so that a log of a cluster job stays short and readable.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TextIO
+
+
+class ProgressBar:
+    """Shows the progress of a run of `total_steps` environment steps.
+
+    Args:
+        total_steps: Number of environment steps of the whole run.
+        enabled: With False every method does nothing (other than `write`), so that callers need no
+            `if`. Under MPI pass `enabled=progress and proc_id() == 0`.
+        stream: Where to draw; None means standard error, looked up now.
+        initial: Steps that were already done before this process started (a resumed run); they
+            count for the percentage and not for the speed.
+        interval: Seconds between two lines when `stream` is not a terminal.
+        clock: Seconds as a float, for tests.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        enabled: bool = True,
+        stream: TextIO | None = None,
+        *,
+        initial: int = 0,
+        interval: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total_steps = int(total_steps)
+        self.enabled = bool(enabled)
+        self._given_stream = stream
+        self._stream: TextIO = sys.stderr if stream is None else stream
+        self._initial = int(initial)
+        self._interval = interval
+        self._clock = clock
+        self._start = clock()
+        self._done = int(initial)
+        self._ret: float | None = None
+        self._epoch: int | None = None
+        self._last_line_at: float | None = None
+        self._last_line = ""
+        self._closed = False
+        self._bar: Any = None
+        if self.enabled and _is_terminal(self._stream):
+            self._bar = _make_bar(self.total_steps, self._initial, self._stream)
+
+    def update(
+        self, steps_done: int, ep_ret: float | None = None, epoch: int | None = None
+    ) -> None:
+        """Says that `steps_done` steps of the run are done in all.
+
+        Args:
+            steps_done: Steps since the beginning of the run, not since the last call.
+            ep_ret: Average return of late; None or NaN (no episode ended) keeps the last one shown.
+            epoch: Epoch in progress; None keeps the last one shown.
+        """
+        if not self.enabled or self._closed:
+            return
+        self._done = int(steps_done)
+        if ep_ret is not None and not math.isnan(ep_ret):
+            self._ret = float(ep_ret)
+        if epoch is not None:
+            self._epoch = int(epoch)
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._postfix(), refresh=False)
+            self._bar.update(self._done - self._bar.n)
+            return
+        now = self._clock()
+        if self._last_line_at is None or now - self._last_line_at >= self._interval:
+            self._print_line(now)
+
+    def write(self, msg: str) -> None:
+        """Prints `msg` on a line of its own, above the bar where there is one.
+
+        It goes to the stream given at construction, or else to standard output.
+        """
+        target = sys.stdout if self._given_stream is None else self._given_stream
+        if self._bar is not None and not self._closed:
+            self._bar.write(msg, file=target)
+        else:
+            print(msg, file=target, flush=True)
+
+    def close(self, msg: str | None = None) -> None:
+        """Draws the last state and ends the bar; `msg` is printed after it. Closing twice is
+        harmless.
+        """
+        if self._closed:
+            return
+        if self._bar is not None:
+            self._bar.refresh()
+            self._bar.close()
+        elif self.enabled and self._last_line_at is not None:
+            self._print_line(self._clock())
+        self._closed = True
+        if msg is not None:
+            self.write(msg)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _postfix(self) -> str:
+        ret = "-" if self._ret is None else f"{self._ret:.4g}"
+        epoch = "" if self._epoch is None else f"epoch {self._epoch}, "
+        return f"{epoch}return so far {ret}"
+
+    def _print_line(self, now: float) -> None:
+        elapsed = now - self._start
+        new_steps = self._done - self._initial
+        rate = new_steps / elapsed if elapsed > 0 and new_steps > 0 else None
+        left = None if rate is None else max(0, self.total_steps - self._done) / rate
+        percent = 100.0 if self.total_steps <= 0 else 100.0 * self._done / self.total_steps
+        line = (
+            f"{percent:3.0f}% | {self._done}/{self.total_steps} steps | "
+            f"elapsed {_hms(elapsed)}, ETA {_hms(left)}, "
+            f"{'?' if rate is None else f'{rate:.0f}'} steps/s, {self._postfix()}"
+        )
+        # The last update may just have been printed: saying it again would only add a line.
+        if line.split("elapsed")[0] + self._postfix() != self._last_line:
+            print(line, file=self._stream, flush=True)
+            self._last_line = line.split("elapsed")[0] + self._postfix()
+        self._last_line_at = now
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty()) if callable(isatty) else False
+
+
+def _has_width(stream: TextIO) -> bool:
+    """Some terminals (containers, CI) say that they are 0 columns wide; a bar fitted to that is
+    empty.
+    """
+    try:
+        return os.get_terminal_size(stream.fileno()).columns > 0
+    except OSError:  # includes io.UnsupportedOperation: a terminal-like object without a descriptor
+        return False
+
+
+def _hms(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, secs = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes:02d}:{secs:02d}"
+
+
+def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
+    from tqdm import tqdm
+
+    class Bar(tqdm):
+        # tqdm's watchdog thread would make every later fork (vector environments, MPI) a fork of a
+        # process with threads, which Python 3.12 warns about; updates come often enough without it.
+        monitor_interval = 0
+
+    return Bar(
+        total=total,
+        initial=initial,
+        file=stream,
+        dynamic_ncols=_has_width(stream),
+        ncols=100,
+        unit=" steps",
+        bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps "
+        "[elapsed {elapsed}, ETA {remaining}, {rate_noinv_fmt}{postfix}]",
+    )
