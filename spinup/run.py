@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise SpinupError(f"'{cmd}' is not a command{hint}; 'spinup help' lists them.")
     except SpinupError as error:
         return cli.fail(error)
+    except KeyboardInterrupt:  # the run has saved itself and said how to go on
+        return 130
     return 0
 
 

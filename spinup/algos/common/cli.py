@@ -327,14 +327,7 @@ def activation(name: Any, backend: str, typed: str = "--act") -> Any:
     torch_name, tf_name = ACTIVATIONS[plain]
     if backend == "pytorch":
         if plain == "tanh":
-            try:
-                nets = importlib.import_module("spinup.algos.pytorch.common.nets")
-            except ModuleNotFoundError as error:
-                if error.name != "spinup.algos.pytorch.common.nets":
-                    raise
-            else:
-                if hasattr(nets, "Tanh"):
-                    return nets.Tanh
+            return importlib.import_module("spinup.algos.pytorch.common.nets").Tanh
         return getattr(importlib.import_module("torch.nn"), torch_name)
     if backend == "tf1":
         return getattr(importlib.import_module("tensorflow").nn, tf_name)
@@ -618,6 +611,8 @@ def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None
         execute(algo_fn, plan(algo_fn, words, algo_fn.__name__, preset=_if_file(preset)))
     except SpinupError as error:
         sys.exit(fail(error))
+    except KeyboardInterrupt:  # the run has saved itself and said how to go on
+        sys.exit(130)
 
 
 def _if_file(path: Path) -> Path | None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from spinup.algos.common.cli import activation
 from spinup.algos.common.collect import env_actions
 from spinup.algos.pytorch.common import nets
 from spinup.envs.spaces import space_from_json
@@ -36,30 +37,6 @@ _NUMPY_ACTIVATIONS = {
     nn.SiLU: lambda x: x * _sigmoid(x),
     nn.Identity: lambda x: x,
 }
-
-ACTIVATIONS = {
-    "tanh": nets.Tanh,
-    "relu": nn.ReLU,
-    "elu": nn.ELU,
-    "sigmoid": nn.Sigmoid,
-    "silu": nn.SiLU,
-    "swish": nn.SiLU,
-    "gelu": nn.GELU,
-    "leakyrelu": nn.LeakyReLU,
-    "leaky_relu": nn.LeakyReLU,
-    "softplus": nn.Softplus,
-    "softsign": nn.Softsign,
-    "selu": nn.SELU,
-    "identity": nn.Identity,
-}
-
-
-def activation_by_name(name):
-    """The class behind `tanh`, `ReLU`, `torch.nn.ELU` or `tf.nn.elu`, from a fixed table."""
-    key = str(name).rsplit(".", 1)[-1].lower()
-    if key not in ACTIVATIONS:
-        raise SpinupError(f"unknown activation {name!r}: use one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[key]
 
 
 def numpy_net(obs_filter, net):
@@ -297,7 +274,7 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     cls = actor_critic or _saved_class(meta.get("class") or {}, trust_code)
     kwargs = dict(meta.get("ac_kwargs") or {})
     if isinstance(kwargs.get("activation"), str):
-        kwargs["activation"] = activation_by_name(kwargs["activation"])
+        kwargs["activation"] = activation(kwargs["activation"], "pytorch")
     observation_space = space_from_json(meta["observation_space"])
     action_space = space_from_json(meta["action_space"])
     try:
