@@ -10,6 +10,7 @@ is how a stopped run continues in the middle of an episode.
 """
 
 import multiprocessing
+import multiprocessing.util
 import signal
 import sys
 import traceback
@@ -23,6 +24,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from spinup.envs.adapter import adapt_env
+from spinup.envs.make import env_record
 from spinup.utils.errors import SpinupError
 
 
@@ -361,7 +363,9 @@ class WorkerEnv:
         self._process = context.Process(target=_work, args=(child, payload, inherited), daemon=True)
         self._process.start()
         child.close()
-        self.observation_space, self.action_space = self.receive()
+        # At exit the pipe must be closed before multiprocessing waits for its processes.
+        multiprocessing.util.Finalize(self, self._pipe.close, exitpriority=10)
+        self.observation_space, self.action_space, self.record = self.receive()
 
     def send(self, command: str, argument: Any) -> None:
         """Ask for something without waiting for the answer."""
@@ -410,13 +414,14 @@ def start_workers(env_fns: Sequence[Callable[[], Any]]) -> list[WorkerEnv]:
 
 def _work(pipe: Any, payload: bytes, inherited: Sequence[Any]) -> None:
     """Serve one environment until the parent closes its end of the pipe (or dies)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Ctrl-C and `timeout` signal the whole process group: the parent decides, after this step.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for connection in inherited:
         connection.close()
     try:
         env = adapt_env(cloudpickle.loads(payload)())
-        pipe.send((True, (env.observation_space, env.action_space)))
+        pipe.send((True, (env.observation_space, env.action_space, env_record(env))))
         while True:
             command, argument = pipe.recv()
             answer = env.reset(seed=argument) if command == "reset" else env.step(argument)[:4]

@@ -36,6 +36,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from spinup.utils.checkpoint import (
+    TMP_PREFIX,
     RunLock,
     atomic_write,
     fsync_folder,
@@ -179,6 +180,8 @@ class Logger:
         lock.claims[self._fname] = self._token
         self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
 
+        if not joins:
+            self._remove_temporaries()
         if not resume:
             self._clear_away([self._fname] if joins else [*RUN_FILES, self._fname], overwrite)
         path = os.path.join(self.output_dir, self._fname)
@@ -193,6 +196,16 @@ class Logger:
             self._sinks.append(sink)
             self._closers.callback(sink.close)
         self.log(f"Logging to {path}", color="green")
+
+    def _remove_temporaries(self) -> None:
+        """Delete what killed writers left half-written: we hold the lock, so none is alive."""
+        assert self.output_dir is not None
+        for folder in ("", "pyt_save", "checkpoints"):
+            for path in Path(self.output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     def _clear_away(self, patterns: list[str], overwrite: bool) -> None:
         """Delete an earlier run's files, or keep them where the plotter does not look."""

@@ -505,7 +505,9 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
     for cell in cells:
         wanted = (cell.kwargs["env_name"], cell.kwargs.get("env_kwargs"))
         if wanted not in tried:
-            env_maker(*wanted)().close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the run itself will say it
+                env_maker(*wanted)().close()
             tried.append(wanted)
     ready.grid.run(
         algo_fn, num_cpu=ready.num_cpu, data_dir=ready.data_dir, datestamp=ready.datestamp

@@ -36,8 +36,8 @@ from spinup import registry
 from spinup.algos.common.collect import Policy, Rollout, collect
 from spinup.envs.make import env_record
 from spinup.envs.spaces import check_spaces, space_to_json
-from spinup.envs.streams import make_streams
-from spinup.utils.checkpoint import load_checkpoint, save_checkpoint
+from spinup.envs.streams import WorkerEnv, make_streams
+from spinup.utils.checkpoint import RunLock, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
 from spinup.utils.mpi_tools import Shards, num_procs
@@ -117,16 +117,19 @@ class Run:
             raise SpinupError("resume=True and overwrite=True contradict each other: choose one")
         saved: dict[str, Any] | None = None
         if resume:
-            loaded = load_checkpoint(Path(str(output_dir)) / "checkpoints")
+            loaded = self._load(Path(str(output_dir)))
             if loaded is not None:
                 saved, where = loaded
                 self._apply_recorded(saved, where)
         self._saved = saved
+        self._choose_device()
         self.shards = Shards(config["shards"])
         self._per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
 
         # Everything wrong with the environment shows before a run directory is touched.
         self._make_streams()
+        if saved is not None:
+            self._check_same_env(saved)
 
         self.logger = EpochLogger(
             **{"quiet": config["progress"], **logger_kwargs},
@@ -151,6 +154,29 @@ class Run:
             where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
 
+    def _load(self, output_dir: Path) -> tuple[dict[str, Any], Path] | None:
+        """The newest checkpoint of a run to continue, read while nobody else can write there."""
+        if not output_dir.is_dir():
+            return None
+        try:
+            self._closers.append(RunLock.shared(output_dir).release)
+        except OSError as error:
+            raise SpinupError(
+                f"cannot write in {output_dir} ({error.strerror}): choose another output_dir"
+            ) from error
+        loaded = load_checkpoint(output_dir / "checkpoints")
+        progress = output_dir / "progress.txt"
+        # The first epoch is always saved, so that a run without a checkpoint has a row at most.
+        if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
+            raise SpinupError(
+                f"{output_dir} holds results but no checkpoint to continue from: leave resume out "
+                "to keep them aside and start anew, or choose another output_dir"
+            )
+        return loaded
+
+    def _choose_device(self) -> None:
+        """Check that the configured device exists (backends know how)."""
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -164,9 +190,10 @@ class Run:
             self._close()
         if isinstance(error, StopTraining):
             self._say_how_to_resume()
+        if self._signal is not None and (error is None or isinstance(error, StopTraining)):
             if self._signal == signal.SIGINT:
                 raise KeyboardInterrupt from None
-            raise SystemExit(128 + int(self._signal or 0)) from None
+            raise SystemExit(128 + self._signal) from None
 
     def _close(self) -> None:
         for close in reversed(self._closers):
@@ -228,6 +255,30 @@ class Run:
                 print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
                 self.config[name] = recorded
 
+    def _check_same_env(self, saved: dict[str, Any]) -> None:
+        """Refuse to continue in another environment than the one of the saved run."""
+        now, then = self._env_fingerprint(), saved["env"]
+        differing = sorted(k for k in now if now[k] != then[k])
+        if differing:
+            changes = ", ".join(f"{k}: {then[k]!r} -> {now[k]!r}" for k in differing)
+            raise SpinupError(
+                "cannot resume exactly, because the environment differs from that of the saved run "
+                f"({changes}): use the same one, or another output_dir"
+            )
+
+    def _env_fingerprint(self) -> dict[str, Any]:
+        """What tells one environment from another, as JSON would hold it."""
+        record = self.env_record
+        shown = {
+            "id": record["id"],
+            "class": record["class"],
+            "kwargs": record["kwargs"] if record["exact_kwargs"] else None,
+            "max_episode_steps": record["max_episode_steps"],
+            "observation_space": space_to_json(self.observation_space),
+            "action_space": space_to_json(self.action_space),
+        }
+        return json.loads(json.dumps(convert_json(shown), sort_keys=True, allow_nan=False))
+
     def _fingerprint(self) -> dict[str, Any]:
         """The arguments that make up what a run computes, as JSON would hold them."""
         record = {k: v for k, v in self.config.items() if k not in _FREE_ON_RESUME}
@@ -282,7 +333,8 @@ class Run:
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
         first = getattr(self.streams[0], "envs", [getattr(self.streams[0], "env", None)])[0]
-        self.env_record = env_record(first)
+        # what lives in a worker process was described there
+        self.env_record = first.record if isinstance(first, WorkerEnv) else env_record(first)
 
     def collect(self, policy: Policy) -> list[Rollout]:
         """Run the policy for an epoch: one rollout for each of this process's shards."""
@@ -377,6 +429,7 @@ class Run:
             "algo": self.algo,
             "backend": self.backend,
             "fingerprint": self._fingerprint(),
+            "env": self._env_fingerprint(),
             "recorded": {**{k: self.config[k] for k in _RECORDED}, "shards": self.shards.count},
             "epoch": self.epoch,
             "total_steps": self.total_steps,

@@ -3,6 +3,7 @@
 import torch
 
 from spinup.algos.common.training import Run, TrainingDiverged
+from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
 from spinup.algos.pytorch.common.policies import make_policy
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
@@ -13,7 +14,7 @@ class TorchRun(Run):
 
     backend = "pytorch"
 
-    def _open(self):
+    def _choose_device(self):
         try:
             self.device = torch.device(self.config["device"])
         except RuntimeError as error:
@@ -24,7 +25,6 @@ class TorchRun(Run):
             raise SpinupError(
                 "device='cuda' was asked for, but torch sees no GPU: use device='cpu'"
             )
-        super()._open()
 
     def _limit_threads(self):
         super()._limit_threads()
@@ -50,13 +50,25 @@ class TorchRun(Run):
         return ac
 
     def check_parameters(self):
-        """Name the first parameter that is not finite, before it is written anywhere."""
-        for name, p in self.ac.named_parameters():
+        """Name the first parameter that is not finite, before it is written anywhere.
+
+        The statistics of our own filters count too; a user's buffers may hold what they like.
+        """
+        numbers = dict(self.ac.named_parameters())
+        for prefix, module in self.ac.named_modules():
+            if isinstance(module, ObsFilter | ReturnFilter):
+                numbers.update(module.named_buffers(prefix))
+        for name, p in numbers.items():
             if not torch.isfinite(p).all():
                 raise TrainingDiverged(
                     f"the parameter {name} is not finite after epoch {self.epoch - 1}, so "
                     f"{self.algo} stopped; the last good checkpoint is kept in {self.output_dir}"
                 )
+
+    def _restore(self, state):
+        super()._restore(state)
+        # It acts through a copy of the weights, and the epoch may have been half done.
+        self.policy = make_policy(self.ac, self.device)
 
     def _global_state(self):
         state = {**super()._global_state(), "torch": torch.get_rng_state()}

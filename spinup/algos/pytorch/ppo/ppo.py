@@ -69,7 +69,6 @@ def ppo_update(
     v_loss = partial(compute_loss_v, ac, clip_vf=clip_vf)
     loss_pi_old, _ = evaluate(pi_loss, data, shards)
     loss_v_old, _ = evaluate(v_loss, data, shards)
-
     pi_steps = 0
     for batch in minibatches(data, train_pi_iters, minibatch_size, rngs):
         _, info = backward(pi_loss, ac.pi, batch, shards)

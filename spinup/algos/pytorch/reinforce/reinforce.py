@@ -1,4 +1,4 @@
-"""REINFORCE with a running-average baseline (Williams 1992).
+"""REINFORCE with the average return as its baseline (Williams 1992).
 
 Idea: play, then make every action more likely in proportion to how much more reward followed it
 than usual. There is no value function; "usual" is the average return of the epoch.

@@ -3,6 +3,7 @@
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
+from torch.func import functional_call
 
 from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.buffers import PathBuffer as GAEBuffer
@@ -53,19 +54,25 @@ __all__ = [
     "mean_kl",
     "mlp",
     "set_flat_params",
+    "trainable",
     "update_normalizer",
     "with_old_policy",
 ]
 
 
+def trainable(module):
+    """The parameters that an update may change."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
 def flat_params(module):
-    """All parameters as one vector (a copy)."""
-    return flatten([p.detach() for p in module.parameters()])
+    """All trainable parameters as one vector (a copy)."""
+    return flatten([p.detach() for p in trainable(module)])
 
 
 def set_flat_params(module, flat):
-    """Overwrite all parameters from one vector."""
-    params = list(module.parameters())
+    """Overwrite all trainable parameters from one vector."""
+    params = trainable(module)
     with torch.no_grad():
         for p, value in zip(params, unflatten(flat, params), strict=True):
             p.copy_(value)
@@ -73,13 +80,20 @@ def set_flat_params(module, flat):
 
 def flat_grad(module):
     """All gradients as one vector."""
-    return flatten([p.grad for p in module.parameters()])
+    return flatten([p.grad for p in trainable(module)])
 
 
 def with_old_policy(ac, data):
-    """Batches with `pi_old`, the distributions before the update, as constants."""
+    """Batches with `pi_old`, the distributions before the update, as constants.
+
+    They are made from a copy of the parameters: a distribution may hold a parameter itself (a log
+    standard deviation), and would follow it through the line search.
+    """
+    frozen = {name: p.detach().clone() for name, p in ac.pi.named_parameters()}
     with torch.no_grad():
-        return [{**batch, "pi_old": ac.pi(batch["obs"], batch["act"])[0]} for batch in data]
+        return [
+            {**b, "pi_old": functional_call(ac.pi, frozen, (b["obs"], b["act"]))[0]} for b in data
+        ]
 
 
 def hessian_vector_product(kl, module, data, shards, damping_coeff):
@@ -88,7 +102,7 @@ def hessian_vector_product(kl, module, data, shards, damping_coeff):
     H is never formed: H v is the gradient of (gradient . v). The first gradient is computed once,
     so that each product costs one backward pass.
     """
-    params = list(module.parameters())
+    params = trainable(module)
     grads = []
     for batch in data:
         first = torch.autograd.grad(kl(batch), params, create_graph=True, allow_unused=True)

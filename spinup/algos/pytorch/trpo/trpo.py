@@ -43,6 +43,23 @@ def compute_loss_v(ac, batch):
     return ((ac.v(batch["obs"]) - batch["ret"]) ** 2).mean(), {}
 
 
+def line_search(ac, pi_loss, data, shards, full_step, delta, backtrack_iters, backtrack_coeff):
+    """Line 9: the longest of the steps s, c s, c^2 s, ... that improves and keeps the constraint.
+
+    Returns loss and info after it, and how often it was shortened. Where no step is good enough the
+    policy stays exactly as it was.
+    """
+    old_params = core.flat_params(ac.pi)
+    loss_pi_old, info_old = evaluate(pi_loss, data, shards)
+    for j in range(backtrack_iters):
+        core.set_flat_params(ac.pi, old_params - backtrack_coeff**j * full_step)
+        loss_pi, info = evaluate(pi_loss, data, shards)
+        if info["KL"] <= delta and loss_pi <= loss_pi_old:
+            return loss_pi, info, j
+    core.set_flat_params(ac.pi, old_params)
+    return loss_pi_old, info_old, backtrack_iters
+
+
 def trpo_update(
     ac,
     vf_optimizer,
@@ -58,28 +75,22 @@ def trpo_update(
 ):
     """Lines 6 to 10 of the pseudocode: one trust-region step, then fit the value function."""
     data = core.with_old_policy(ac, data)
-
     pi_loss, v_loss = partial(compute_loss_pi, ac), partial(compute_loss_v, ac)
 
     # Search direction x = H^-1 g, where H is the Hessian of the KL divergence at the old policy.
-    loss_pi_old, old_info = backward(pi_loss, ac.pi, data, shards)
+    loss_pi_old, _ = backward(pi_loss, ac.pi, data, shards)
     g = core.flat_grad(ac.pi)
     hvp = core.hessian_vector_product(partial(compute_kl, ac), ac.pi, data, shards, damping_coeff)
     x = conjugate_gradient(hvp, g, cg_iters)
     full_step = torch.sqrt(2 * delta / (x @ hvp(x) + 1e-8)) * x  # reaches KL = delta if H is right
 
-    # Line search: the longest step that improves the objective and keeps the constraint.
-    old_params = core.flat_params(ac.pi)
-    backtracks = 0
-    for backtracks in range(backtrack_iters if algo == "trpo" else 1):
-        core.set_flat_params(ac.pi, old_params - backtrack_coeff**backtracks * full_step)
-        loss_pi, info = evaluate(pi_loss, data, shards)
-        if algo == "npg" or (info["KL"] <= delta and loss_pi <= loss_pi_old):
-            break
-    else:  # no step was good enough: stay exactly where we were
-        core.set_flat_params(ac.pi, old_params)
-        backtracks, loss_pi, info = backtrack_iters, loss_pi_old, old_info
-
+    if algo == "trpo":
+        loss_pi, info, backtracks = line_search(
+            ac, pi_loss, data, shards, full_step, delta, backtrack_iters, backtrack_coeff
+        )
+    else:  # natural policy gradient: the full step, wherever it leads
+        core.set_flat_params(ac.pi, core.flat_params(ac.pi) - full_step)
+        (loss_pi, info), backtracks = evaluate(pi_loss, data, shards), 0
     loss_v_old, _ = evaluate(v_loss, data, shards)
     for _ in range(train_v_iters):
         backward(v_loss, ac.v, data, shards)

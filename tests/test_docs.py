@@ -1,0 +1,385 @@
+"""The documentation: its commands parse and run, its links resolve, its tables match the code."""
+
+import importlib.util
+import inspect
+import os
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+import spinup.quickstart
+import spinup.utils.plot
+import spinup.utils.test_policy
+from spinup import SpinupError, registry, run
+from spinup.algos.common import cli
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.envs import resolve_env_id
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_OURS = {".venv", ".git", "data", "out", "build", "dist", "node_modules"}
+
+
+def pages():
+    """Every Markdown file of the project."""
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [f for f in folders if f not in NOT_OURS and not f.startswith(".")]
+        found += [Path(folder, file) for file in files if file.endswith(".md")]
+    return sorted(found)
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+PAGES = pages()
+ALGORITHMS = [row.name for row in registry.ROWS if "pytorch" in row.backends]
+
+
+# ---------------------------------------------------------------------------------------- commands
+
+
+def blocks(text, language):
+    """(whether marked to be run, content) of the fenced blocks in a language."""
+    pattern = rf"(<!-- run -->\n)?^```{language}\n(.*?)^```$"
+    return [(bool(m[1]), m[2]) for m in re.finditer(pattern, text, re.M | re.S)]
+
+
+def commands(block):
+    """The commands of ours in a bash block, as lists of words."""
+    lines = block.replace("\\\n", " ").splitlines()
+    ours = [line.strip() for line in lines if re.match(r"\s*(python -m spinup|spinup )", line)]
+    return [shlex.split(line, comments=True) for line in ours]
+
+
+def spinup_words(words):
+    """The words after `spinup` or `python -m spinup.run`, None for another module of ours."""
+    if words[0] == "spinup":
+        return words[1:]
+    return words[3:] if words[2] == "spinup.run" else None
+
+
+def planned(function, args, preset=None):
+    """Check a training command completely without running it."""
+    if cli.wants_help(args):
+        return
+    for cell in cli.plan(function, args, "x", preset=preset).grid.cells(function):
+        resolve_env_id(cell.kwargs["env_name"])
+
+
+class Env:
+    """Stands for an environment where a command is only parsed."""
+
+    def close(self):
+        pass
+
+
+def parse(words, monkeypatch):
+    """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
+    monkeypatch.setattr(spinup.utils.plot, "make_plots", lambda *a, **k: None)
+    tester = spinup.utils.test_policy
+    monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
+    monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
+    monkeypatch.setattr(tester, "record_episodes", lambda *a, **k: 0)
+    monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
+    rest = spinup_words(words)
+    if rest is not None:
+        if rest[0] in run.TOOLS or rest[0] == "help":
+            assert run.main(rest) == 0
+        else:
+            planned(registry.load(rest[0]), rest[1:])
+    elif words[2] == "spinup.quickstart":
+        assert spinup.quickstart.main(words[3:]) == 0
+    else:
+        match = re.fullmatch(r"spinup\.algos\.(\w+)\.(\w+)\.\2", words[2])
+        assert match, f"there is no command {words[2]}"
+        function = registry.load(match[2], match[1])
+        preset = Path(inspect.getsourcefile(function)).with_name("config.json")
+        planned(function, words[3:], preset)
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{name_of(page)}: {shlex.join(words)}")
+    for page in PAGES
+    for _, block in blocks(page.read_text(encoding="utf-8"), "bash")
+    for words in commands(block)
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_commands_of_the_documentation_parse(words, monkeypatch):
+    monkeypatch.chdir(ROOT)  # where a reader is who types `--config spinup/presets/...`
+    parse(words, monkeypatch)
+
+
+def docstring_commands():
+    """The indented commands in the docstrings of the algorithms' files."""
+    for name in ALGORITHMS:
+        module = inspect.getmodule(registry.load(name, "pytorch"))
+        for words in commands(module.__doc__):
+            yield pytest.param(words, id=shlex.join(words))
+
+
+@pytest.mark.parametrize("words", list(docstring_commands()))
+def test_commands_in_docstrings_parse(words, monkeypatch):
+    parse(words, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spinup ppo --env CartPole-v1 --gama 0.9",
+        "spinup ppo --epochs 3",
+        "spinup ppoo --env CartPole-v1",
+        "spinup vpg --env NoSuchEnvironment-v1",
+        "spinup plot --smooth three data",
+        "python -m spinup.run test_policy --no-such-flag x",
+        "python -m spinup.algos.pytorch.ppo.ppo --clip 0.1 0.2 --clip 0.3",
+        "python -m spinup.nothing",
+    ],
+)
+def test_a_wrong_command_is_noticed(line, monkeypatch):
+    (words,) = commands(line)
+    with pytest.raises((SpinupError, SystemExit, AssertionError)):
+        parse(words, monkeypatch)
+
+
+def tiny(words):
+    """A command with a budget for a test: the last of each flag below wins over the text's."""
+    rest = spinup_words(words)
+    if rest is not None and (rest[0] in run.TOOLS or rest[0] == "help"):
+        return words
+    if cli.wants_help(words):
+        return words
+    small = {"--epochs": "2", "--steps_per_epoch": "64"}
+    if "--resume" in words:
+        small["--epochs"] = "3"
+    kept = []
+    for word in words:
+        if word.startswith("-") or not kept or kept[-1] not in small:
+            kept.append(word)
+    kept = [word for word in kept if word not in small]
+    return [*kept, *(word for flag in small.items() for word in flag)]
+
+
+def execute(words):
+    """Run a command in this process; SystemExit or a code other than 0 when it fails."""
+    rest = spinup_words(words)
+    if rest is not None:
+        assert run.main(rest) == 0
+        return
+    _, backend, name, _ = words[2].rsplit(".", 3)
+    cli.main(registry.load(name, backend), words[3:])
+
+
+RUN_BASH = [
+    pytest.param(block, id=f"{name_of(page)}-{i}")
+    for page in PAGES
+    for i, (marked, block) in enumerate(blocks(page.read_text(encoding="utf-8"), "bash"))
+    if marked
+]
+RUN_PYTHON = [
+    pytest.param(block, id=f"{name_of(page)}-{i}")
+    for page in PAGES
+    for i, (marked, block) in enumerate(blocks(page.read_text(encoding="utf-8"), "python"))
+    if marked
+]
+
+
+@pytest.mark.parametrize("block", RUN_BASH)
+def test_marked_commands_run(block, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in commands(block):
+        execute(tiny(words))
+    capsys.readouterr()
+    trained = [w for w in commands(block) if "--exp_name" in w and "plot" not in w]
+    for words in trained:
+        exp_name = words[words.index("--exp_name") + 1]
+        rows = (tmp_path / f"data/{exp_name}/{exp_name}_s0/progress.txt").read_text().splitlines()
+        assert len(rows) == 1 + (3 if any("--resume" in w for w in commands(block)) else 2)
+
+
+@pytest.mark.parametrize("block", RUN_PYTHON)
+def test_marked_python_runs(block, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "example.py"
+    script.write_text(block)
+    runpy.run_path(str(script))
+    capsys.readouterr()
+    assert list(tmp_path.glob("data/**/progress.txt"))
+
+
+def test_there_is_something_to_check():
+    assert len(COMMANDS) >= 15 and len(RUN_BASH) >= 5 and len(RUN_PYTHON) >= 3
+    assert {"docs/index.md", "spinup/algos/pytorch/ppo/README.md"} <= set(map(name_of, PAGES))
+
+
+# ------------------------------------------------------------------------------------------- links
+
+
+def without_code(text):
+    """Markdown with its code and formulas blanked out: what looks like a link there is none."""
+    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$", r"`[^`\n]*`"):
+        text = re.sub(pattern, "x", text, flags=re.M | re.S)
+    return text
+
+
+def broken_links(page, text):
+    """The relative links of a page that lead nowhere, headings included."""
+    broken = []
+    for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", without_code(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (page.parent / path) if path else page
+        there = file.exists()
+        if there and heading:
+            there = heading in headings(text if file == page else file.read_text())
+        if not there:
+            broken.append(target)
+    return broken
+
+
+def headings(text):
+    """The anchors of a page, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_resolve(page):
+    assert broken_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_noticed():
+    page = ROOT / "docs" / "index.md"
+    text = "# Here\n[a](algorithms.md) [b](nowhere.md) [c](#here) [d](#gone) [e](https://x.org)\n"
+    assert broken_links(page, text) == ["nowhere.md", "#gone"]
+
+
+def test_the_documentation_reaches_every_page():
+    index = (ROOT / "docs" / "index.md").read_text()
+    there = {p.relative_to(ROOT / "docs").as_posix() for p in PAGES if ROOT / "docs" in p.parents}
+    assert [p for p in sorted(there - {"index.md"}) if f"({p})" not in index] == []
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_algorithms_page_refers_to_the_readme_and_does_not_copy_it(name):
+    page = (ROOT / "docs" / "algorithms.md").read_text()
+    assert f"(../spinup/algos/pytorch/{name}/README.md)" in page
+    readme = (ROOT / "spinup/algos/pytorch" / name / "README.md").read_text()
+    long_lines = {line for line in readme.splitlines() if len(line) > 60}
+    assert len(long_lines) > 20
+    assert long_lines & set(page.splitlines()) == set()
+
+
+# ------------------------------------------------------------------------ READMEs of the algorithms
+
+
+def readme(name):
+    return (ROOT / "spinup/algos/pytorch" / name / "README.md").read_text(encoding="utf-8")
+
+
+def section(text, title):
+    """What is under the heading `## title`."""
+    match = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", text, re.M | re.S)
+    assert match, f"there is no section '{title}'"
+    return match[1]
+
+
+def table(text):
+    """The rows of the first table, as lists of cells, without its header."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_readme_has_all_its_parts(name):
+    titles = re.findall(r"^## (.+)$", readme(name), re.M)
+    assert titles == [
+        "The idea",
+        "Quick facts",
+        "Key equations",
+        "Pseudocode",
+        "Hyperparameters",
+        "What is logged",
+        "Deviations",
+        "Expected results",
+        "References",
+    ]
+    assert "$$" in section(readme(name), "Key equations")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_readme_explains_exactly_the_columns_that_are_logged(name, tmp_path, capsys):
+    explained = []
+    for columns, text in table(section(readme(name), "What is logged")):
+        assert text
+        explained += re.findall(r"`(\w+)`", columns)
+    args = ["--steps", "32", "--epochs", "1", "--data_dir", str(tmp_path)]
+    cli.main(registry.load(name, "pytorch"), args)  # with the preset beside the file
+    capsys.readouterr()
+    lines = (tmp_path / name / f"{name}_s0" / "progress.txt").read_text().splitlines()
+    assert explained == lines[0].split("\t")
+    assert len(lines) == 2
+
+
+def numbers(text):
+    """'4-5' -> [4, 5]; '3' -> [3]."""
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_pseudocode_lines_agree_with_the_code(name):
+    part = section(readme(name), "Pseudocode")
+    (_, code), *_ = blocks(part, "text")
+    lines = [int(n) for n in re.findall(r"^ ?(\d+): ", code, re.M)]
+    assert lines == list(range(1, len(lines) + 1))
+
+    function = registry.load(name, "pytorch")
+    module = inspect.getmodule(function)
+    body = inspect.getsource(function)
+    implemented = {}
+    for cell, names, where in table(part):
+        called = names.strip("`")
+        implemented[called] = numbers(cell)
+        owner, _, method = called.rpartition(".")
+        if owner:
+            assert owner == "run" and f"{called}(" in body
+            target = getattr(TorchRun, method)
+        else:
+            assert f"{called}(" in body
+            target = getattr(module, called, None) or getattr(module.core, called)
+        folder = ROOT if "/" in where else Path(module.__file__).parent
+        assert Path(inspect.getsourcefile(target)) == folder / where.strip("`")
+    assert sorted(n for found in implemented.values() for n in found) == lines
+
+    update = f"{name}_update"
+    said = re.match(r"Lines? (\d+)(?: (?:to|and) (\d+))? of", getattr(module, update).__doc__)
+    assert said, f"the docstring of {update} does not say which lines it implements"
+    assert implemented[update] == list(range(int(said[1]), int(said[2] or said[1]) + 1))
+
+
+@pytest.fixture(scope="module")
+def gates():
+    """The table of benchmarks/learn.py, a script and no module of the package."""
+    spec = importlib.util.spec_from_file_location("learn", ROOT / "benchmarks" / "learn.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.GATES
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_expected_results_are_the_gates_of_the_benchmark(name, gates):
+    part = section(readme(name), "Expected results")
+    rows = [
+        [env, str(steps), str(goal), str(stretch), f"`make learn ALGO={algo} ENV={env}`"]
+        for algo, env, steps, goal, stretch in gates
+        if algo == name
+    ]
+    assert rows and table(part) == rows
+    assert f"benchmarks/results/learn/{name}-{rows[0][0]}.json" in part
