@@ -327,6 +327,7 @@ class VectorStreams:
             "started": self._started,
             "finished": [list(pair) for pair in self.finished],
             "rng": self._rng.bit_generator.state,
+            "obs": self.obs.copy(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:

@@ -245,7 +245,8 @@ class Logger:
         if end != len(data):
             os.truncate(self.output_file.fileno(), end)
         if end:
-            lines = data[:end].decode("utf-8").split("\n")[:-1]
+            # a file that is no text is refused in load_state_dict, in a sentence
+            lines = data[:end].decode("utf-8", "replace").split("\n")[:-1]
             self.log_headers = lines[0].split("\t")
             self.first_row = False
             self._rows = len(lines) - 1

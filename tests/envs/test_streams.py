@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from spinup.algos.common.collect import env_actions
+from spinup.envs.probes import EpisodeEnd
 from spinup.envs.streams import Streams, VectorStreams, make_streams, stored_dtype
 from spinup.utils.errors import SpinupError
 
@@ -307,6 +308,15 @@ def test_an_environment_that_ends_early_in_the_replay_starts_afresh():
     assert other.obs.tolist() == [[2, 0]]
 
 
+def test_an_environment_that_is_over_after_the_replay_starts_afresh_though_it_looks_the_same():
+    streams = streams_of(lambda: EpisodeEnd(end="truncated", length=50))
+    play(streams, np.random.default_rng(0), 3)
+    other = make_streams(lambda: EpisodeEnd(end="truncated", length=3), 1, seq, 100)
+    with pytest.warns(UserWarning, match="fresh episodes"):
+        assert other.load_state_dict(streams.state_dict()) == [0]
+    other.step(zeros(other))  # an episode that is over would raise
+
+
 def test_an_environment_that_changes_its_action_in_place_is_restored_exactly():
     class Doubles(gym.Env):
         def __init__(self):
@@ -374,7 +384,9 @@ def test_an_environment_that_raises_in_a_worker_shows_its_traceback():
             raise ZeroDivisionError("the reason")
 
     streams = streams_of(Raises, 2, vector="async")
-    with pytest.raises(RuntimeError, match=r"(?s)Traceback.*in step.*ZeroDivisionError: the reason"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)Traceback.*in step.*ZeroDivisionError: the reason"
+    ):
         streams.step(zeros(streams))
     streams.close()
 
@@ -532,9 +544,7 @@ def test_gym_make_vec_cartpole_runs_and_ends_where_its_states_say():
 def test_a_restored_vector_environment_says_that_its_episodes_are_fresh():
     streams = streams_of(lambda: tape_vector(AutoresetMode.NEXT_STEP, cls=OwnVector))
     streams.step(zeros(streams))
-    other = make_streams(
-        lambda: tape_vector(AutoresetMode.NEXT_STEP, cls=OwnVector), 1, seq, 100
-    )
+    other = make_streams(lambda: tape_vector(AutoresetMode.NEXT_STEP, cls=OwnVector), 1, seq, 100)
     with pytest.warns(UserWarning, match="cannot be restored: fresh episodes"):
         assert other.load_state_dict(streams.state_dict()) == [0, 1]
 

@@ -175,7 +175,7 @@ def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
         def clip(act: np.ndarray) -> Sequence[Any]:
             if act.dtype != dtype:
                 act = act.astype(dtype)
-            if len(shape) != 1:
+            if act.ndim != 2 or len(shape) != 1:
                 act = act.reshape(-1, *shape)
             return np.minimum(np.maximum(act, low), high)
 

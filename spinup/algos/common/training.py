@@ -82,6 +82,8 @@ class Run:
         """`arguments` are the algorithm's own, as `locals()` gives them on its first line."""
         self.algo = algo
         self.config = dict(arguments)
+        # Now, not when saving: an environment among the arguments changes as it is used.
+        self._arguments = self._fingerprint()
         for name in ("steps_per_epoch", "save_freq", "num_threads"):
             _check_whole(name, self.config[name], 1)
         _check_whole("epochs", self.config["epochs"], 0)
@@ -235,7 +237,7 @@ class Run:
 
     def _apply_recorded(self, saved: dict[str, Any], where: Path) -> None:
         """Refuse to continue a different run; take over what decides rounding."""
-        now, then = self._fingerprint(), saved["fingerprint"]
+        now, then = self._arguments, saved["fingerprint"]
         differing = sorted(k for k in {*now, *then} if now.get(k) != then.get(k))
         if saved["algo"] != self.algo:
             raise SpinupError(f"{where} belongs to a run of {saved['algo']}, not of {self.algo}")
@@ -373,6 +375,8 @@ class Run:
                 raise StopTraining
             if due or elapsed > _CHECKPOINT_SECONDS:
                 self.save()
+        if last < 0:
+            self.save()  # no epoch did: the policy as it was made
         self.logger.mark_finished()
 
     def log(self, rollouts: list[Rollout], info: Mapping[str, Any], val: Any = None) -> None:
@@ -428,7 +432,7 @@ class Run:
         return {
             "algo": self.algo,
             "backend": self.backend,
-            "fingerprint": self._fingerprint(),
+            "fingerprint": self._arguments,
             "env": self._env_fingerprint(),
             "recorded": {**{k: self.config[k] for k in _RECORDED}, "shards": self.shards.count},
             "epoch": self.epoch,
@@ -451,11 +455,14 @@ class Run:
             )
         for name, obj in self.tracked.items():
             obj.load_state_dict(state["tracked"][name])
-        for streams, saved in zip(self.streams, state["streams"], strict=True):
-            for i in streams.load_state_dict(saved):
-                self.logger.log(f"Environment {i} could not be restored: fresh episode.", "yellow")
         for rollout, saved in zip(self.rollouts, state["rollouts"], strict=True):
             rollout.load_state_dict(saved)
+        for streams, rollout, saved in zip(
+            self.streams, self.rollouts, state["streams"], strict=True
+        ):
+            for i in streams.load_state_dict(saved):
+                self.logger.log(f"Environment {i} could not be restored: fresh episode.", "yellow")
+                rollout.end_path(i, False, saved["obs"][i])  # the old episode was cut here
         for rng, saved in zip(self._explore, state["explore"], strict=True):
             rng.bit_generator.state = saved
         for rng, saved in zip(self.minibatch_rngs, state["minibatch"], strict=True):

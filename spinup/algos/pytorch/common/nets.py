@@ -109,7 +109,8 @@ class ObsFilter(nn.Module):
         mean = self.sums[1 : dim + 1] / self.sums[0]
         var = self.sums[dim + 1 :] / self.sums[0] - mean.square()
         self.mean.copy_(mean)
-        self.std.copy_(var.clamp(min=1e-8).sqrt())
+        # what never varied is left in its own units
+        self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
 
 
 class ReturnFilter(nn.Module):
@@ -125,7 +126,7 @@ class ReturnFilter(nn.Module):
         self.sums += sums
         mean = self.sums[1] / self.sums[0]
         var = self.sums[2] / self.sums[0] - mean.square()
-        self.std.copy_(var.clamp(min=1e-8).sqrt())
+        self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
 
 
 class Actor(nn.Module):
@@ -272,7 +273,7 @@ class MLPBernoulliActor(Actor):
         return Independent(Bernoulli(logits=logits, validate_args=False), 1, validate_args=False)
 
     def _log_prob_from_distribution(self, pi, act):
-        return pi.log_prob(act.reshape(pi.base_dist.logits.shape).float())
+        return pi.log_prob(act.reshape(pi.base_dist.logits.shape).to(pi.base_dist.logits.dtype))
 
     def mode(self, pi):
         """The likelier side of each coin."""

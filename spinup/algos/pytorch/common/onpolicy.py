@@ -128,6 +128,18 @@ def update_normalizer(ac, data, shards):
         obs_filter.update(shard_mean(sums, shards) * shards.count)
 
 
+def policy(ac, batch):
+    """Distributions and log-probabilities (B,) of a batch: (pi, logp)."""
+    pi, logp = ac.pi(batch["obs"], batch["act"])
+    # A user's column (B, 1) minus a row (B,) would broadcast to a square without a word.
+    return pi, logp.reshape(-1)
+
+
+def values(ac, batch):
+    """Values (B,) of a batch."""
+    return ac.v(batch["obs"]).reshape(-1)
+
+
 def entropy(pi):
     """Mean entropy of a batch of distributions, summed over the dimensions of an action."""
     ent = pi.entropy()

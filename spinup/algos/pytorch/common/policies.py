@@ -17,6 +17,7 @@ from spinup.algos.common.collect import env_actions
 from spinup.algos.pytorch.common import nets
 from spinup.envs.spaces import space_from_json
 from spinup.utils.errors import SpinupError
+from spinup.utils.seeding import global_state, set_global_state
 
 
 def _elu(x):
@@ -24,7 +25,7 @@ def _elu(x):
 
 
 def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return 0.5 * np.tanh(0.5 * x) + 0.5  # exp(-x) would overflow
 
 
 # In place where NumPy can; the argument is always a fresh array.
@@ -202,14 +203,17 @@ def takes_batches(ac, obs):
     Decided by what it returns: one action, value and log-probability a row, and for the first row
     the value that the first observation alone gets.
     """
-    state = torch.get_rng_state()
+    state, torch_state = global_state(), torch.get_rng_state()
     try:
         a, v, logp = (_array(x) for x in ac.step(obs))
         _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        return False  # written for one observation at a time, which is all it has to be
+    except Exception:
+        # Whatever a user's code raises, it was written for one observation at a time, which is all
+        # it has to be; if one fails too, that error is the one to see.
+        return False
     finally:
-        torch.set_rng_state(state)
+        set_global_state(state)
+        torch.set_rng_state(torch_state)
     n = len(obs)
     rows = a.shape[:1] == (n,) and v.size == n and logp.size == n
     return bool(rows and np.allclose(v.reshape(-1)[:1], v_first.reshape(-1), rtol=1e-3, atol=1e-4))

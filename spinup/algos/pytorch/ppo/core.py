@@ -1,5 +1,6 @@
 """What PPO needs from a network, and the helpers its file uses."""
 
+import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
@@ -22,7 +23,9 @@ from spinup.algos.pytorch.common.onpolicy import (
     advantages,
     approx_kl,
     entropy,
+    policy,
     update_normalizer,
+    values,
 )
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.utils.mpi_pytorch import backward, evaluate
@@ -52,30 +55,28 @@ __all__ = [
     "linear_schedule",
     "minibatches",
     "mlp",
+    "policy",
     "update_normalizer",
+    "values",
 ]
 
 
-def minibatches(data, passes, size, rngs):
+def minibatches(data, passes, size, rngs, shards):
     """What each gradient step learns from: all of `data`, `passes` times, or shuffled pieces of it.
 
-    `data` holds one batch a local shard; each is shuffled by its own generator and gives `size`
-    rows to every minibatch. The last minibatch of a pass takes what is left.
+    `data` holds one batch a local shard. Each is shuffled by its own generator and cut into the
+    same number of nearly equal pieces, so that a minibatch has about `size` rows over all shards.
     """
+    if size is not None:
+        rows = float(shards.sum([np.array(float(len(b["obs"]))) for b in data]))
+        count = max(1, -int(-rows // size))
     for _ in range(passes):
         if size is None:
             yield data
             continue
-        orders = [
-            torch.as_tensor(rng.permutation(len(b["obs"])))
-            for rng, b in zip(rngs, data, strict=True)
-        ]
-        for start in range(0, max(map(len, orders)), size):
-            rows = [
-                order[start : start + size].to(b["obs"].device)
-                for order, b in zip(orders, data, strict=True)
-            ]
-            yield [{k: x[r] for k, x in b.items()} for r, b in zip(rows, data, strict=True)]
+        orders = [rng.permutation(len(b["obs"])) for rng, b in zip(rngs, data, strict=True)]
+        for piece in zip(*(np.array_split(order, count) for order in orders), strict=True):
+            yield [{k: x[rows] for k, x in b.items()} for rows, b in zip(piece, data, strict=True)]
 
 
 def clipped_step(optimizer, max_grad_norm):

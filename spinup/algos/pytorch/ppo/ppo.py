@@ -19,12 +19,13 @@ from spinup.algos.common.cli import main
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo.core import PPOBuffer as PPOBuffer
 from spinup.algos.pytorch.ppo.core import advantages, backward, clipped_step, evaluate, minibatches
+from spinup.utils.errors import SpinupError
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
     """The clipped surrogate objective (eq. 7), negated, and how far the policy has moved."""
     adv, logp_old = batch["adv"], batch["logp"]
-    pi, logp = ac.pi(batch["obs"], batch["act"])
+    pi, logp = core.policy(ac, batch)
     ratio = torch.exp(logp - logp_old)  # (B,)
     clip_adv = torch.clamp(ratio, 1 - clip_ratio, 1 + clip_ratio) * adv
     loss_pi = -torch.min(ratio * adv, clip_adv).mean()
@@ -40,7 +41,7 @@ def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
 
 def compute_loss_v(ac, batch, clip_vf=None):
     """Squared error of the value function against the rewards-to-go."""
-    v, ret = ac.v(batch["obs"]), batch["ret"]  # (B,)
+    v, ret = core.values(ac, batch), batch["ret"]  # (B,)
     error = (v - ret) ** 2
     if clip_vf is not None:  # moving further than clip_vf from the old value gains nothing
         v_clip = batch["val"] + torch.clamp(v - batch["val"], -clip_vf, clip_vf)
@@ -70,14 +71,14 @@ def ppo_update(
     loss_pi_old, _ = evaluate(pi_loss, data, shards)
     loss_v_old, _ = evaluate(v_loss, data, shards)
     pi_steps = 0
-    for batch in minibatches(data, train_pi_iters, minibatch_size, rngs):
+    for batch in minibatches(data, train_pi_iters, minibatch_size, rngs, shards):
         _, info = backward(pi_loss, ac.pi, batch, shards)
         if target_kl is not None and info["KL"] > 1.5 * target_kl:
             break  # the policy has moved far enough: the data says little about where it is now
         clipped_step(pi_optimizer, max_grad_norm)
         pi_steps += 1
 
-    for batch in minibatches(data, train_v_iters, minibatch_size, rngs):
+    for batch in minibatches(data, train_v_iters, minibatch_size, rngs, shards):
         backward(v_loss, ac.v, batch, shards)
         clipped_step(vf_optimizer, max_grad_norm)
 
@@ -174,6 +175,10 @@ def ppo(
     Returns:
         The trained actor-critic.
     """
+    if minibatch_size is not None and not minibatch_size >= 1:
+        raise SpinupError(
+            f"minibatch_size={minibatch_size} must be at least 1, or None for all rows"
+        )
     with core.TorchRun("ppo", locals()) as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
@@ -182,10 +187,6 @@ def ppo(
         run.track(pi_optimizer=pi_optimizer, vf_optimizer=vf_optimizer)
 
         # ---------------------------- Gradient update rule ----------------------------
-        per_shard = (
-            None if minibatch_size is None else run.shards.split("minibatch_size", minibatch_size)
-        )
-
         def update(data):
             return ppo_update(
                 ac,
@@ -200,7 +201,7 @@ def ppo(
                 ent_coef=ent_coef,
                 clip_vf=clip_vf,
                 max_grad_norm=max_grad_norm,
-                minibatch_size=per_shard,
+                minibatch_size=minibatch_size,
                 rngs=run.minibatch_rngs,
             )
 

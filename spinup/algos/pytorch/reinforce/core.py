@@ -26,6 +26,7 @@ from spinup.algos.pytorch.common.onpolicy import (
     entropy,
     normalized,
     observations,
+    policy,
     tensor,
     update_normalizer,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "entropy",
     "evaluate",
     "mlp",
+    "policy",
     "rewards_to_go",
     "update_normalizer",
 ]

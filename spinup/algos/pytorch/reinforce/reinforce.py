@@ -20,7 +20,7 @@ from spinup.algos.pytorch.reinforce.core import backward, evaluate, rewards_to_g
 
 def compute_loss_pi(ac, batch):
     """A loss whose gradient is REINFORCE's, negated. Its value itself means nothing."""
-    pi, logp = ac.pi(batch["obs"], batch["act"])
+    pi, logp = core.policy(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": core.approx_kl(batch["logp"], logp), "Entropy": core.entropy(pi)}
 

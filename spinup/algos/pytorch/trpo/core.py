@@ -22,7 +22,9 @@ from spinup.algos.pytorch.common.onpolicy import (
     advantages,
     entropy,
     mean_kl,
+    policy,
     update_normalizer,
+    values,
 )
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.utils.mpi_pytorch import backward, evaluate, flatten, shard_mean, unflatten
@@ -53,9 +55,11 @@ __all__ = [
     "hessian_vector_product",
     "mean_kl",
     "mlp",
+    "policy",
     "set_flat_params",
     "trainable",
     "update_normalizer",
+    "values",
     "with_old_policy",
 ]
 

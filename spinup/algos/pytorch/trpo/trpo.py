@@ -26,7 +26,7 @@ from spinup.utils.errors import SpinupError
 
 def compute_loss_pi(ac, batch):
     """The surrogate objective (eq. 14), negated: what the new policy gains on the old data."""
-    pi, logp = ac.pi(batch["obs"], batch["act"])
+    pi, logp = core.policy(ac, batch)
     ratio = torch.exp(logp - batch["logp"])  # (B,)
     kl = core.mean_kl(batch["pi_old"], pi, batch["logp"], logp)
     return -(ratio * batch["adv"]).mean(), {"KL": kl, "Entropy": core.entropy(pi)}
@@ -34,13 +34,13 @@ def compute_loss_pi(ac, batch):
 
 def compute_kl(ac, batch):
     """Mean KL(old || new): the direction matters, and is the same here and in the line search."""
-    pi, logp = ac.pi(batch["obs"], batch["act"])
+    pi, logp = core.policy(ac, batch)
     return core.mean_kl(batch["pi_old"], pi, batch["logp"], logp)
 
 
 def compute_loss_v(ac, batch):
     """Squared error of the value function against the rewards-to-go."""
-    return ((ac.v(batch["obs"]) - batch["ret"]) ** 2).mean(), {}
+    return ((core.values(ac, batch) - batch["ret"]) ** 2).mean(), {}
 
 
 def line_search(ac, pi_loss, data, shards, full_step, delta, backtrack_iters, backtrack_coeff):

@@ -20,7 +20,9 @@ from spinup.algos.pytorch.common.onpolicy import (
     advantages,
     approx_kl,
     entropy,
+    policy,
     update_normalizer,
+    values,
 )
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.utils.mpi_pytorch import backward, evaluate
@@ -47,5 +49,7 @@ __all__ = [
     "entropy",
     "evaluate",
     "mlp",
+    "policy",
     "update_normalizer",
+    "values",
 ]

@@ -23,14 +23,14 @@ from spinup.algos.pytorch.vpg.core import advantages, backward, evaluate
 
 def compute_loss_pi(ac, batch):
     """A loss whose gradient is the policy gradient, negated. Its value itself means nothing."""
-    pi, logp = ac.pi(batch["obs"], batch["act"])
+    pi, logp = core.policy(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": core.approx_kl(batch["logp"], logp), "Entropy": core.entropy(pi)}
 
 
 def compute_loss_v(ac, batch):
     """Squared error of the value function against the rewards-to-go."""
-    return ((ac.v(batch["obs"]) - batch["ret"]) ** 2).mean(), {}
+    return ((core.values(ac, batch) - batch["ret"]) ** 2).mean(), {}
 
 
 def vpg_update(ac, pi_optimizer, vf_optimizer, data, shards, train_v_iters=80):

@@ -1,0 +1,164 @@
+"""Fixtures for tests of the algorithms: tiny training runs and their results."""
+
+import csv
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.distributions import Categorical
+
+from spinup import registry
+from spinup.algos.pytorch.common import nets
+from spinup.envs import make_env
+
+TINY = {"steps_per_epoch": 40, "epochs": 1, "max_ep_len": 20, "save_freq": 1000}
+PASSES = {"ppo": {"train_pi_iters": 3, "train_v_iters": 3}, "vpg": {"train_v_iters": 3}}
+PASSES["trpo"] = {"train_v_iters": 3}
+
+
+@pytest.fixture(autouse=True)
+def torch_generator_is_left_alone():
+    """A test that seeds torch's global generator must not decide what the next one draws."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """A function that trains for one tiny epoch and returns the network, the rows, the folder.
+
+    `env` is an id or an `env_fn`; every other argument goes to the training function. Rows of
+    `progress.txt` come back as dicts of floats, without the column of the clock.
+    """
+    runs = []
+    # Nobody pulls the plug here, and waiting for the disk is a third of a tiny run.
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def run(name, env, /, **kwargs):
+        settings = {**TINY, **PASSES.get(name, {}), **kwargs}
+        if "actor_critic" not in settings:
+            settings.setdefault("ac_kwargs", {"hidden_sizes": (8,)})
+        folder = tmp_path / f"run{len(runs)}"
+        runs.append(folder)
+        settings.setdefault("logger_kwargs", {"output_dir": str(folder), "quiet": True})
+        env_fn = (lambda: make_env(env)) if isinstance(env, str) else env
+        ac = registry.load(name, "pytorch")(env_fn, **settings)
+        return SimpleNamespace(ac=ac, rows=read_rows(folder), dir=folder)
+
+    return run
+
+
+def read_rows(folder):
+    with open(folder / "progress.txt", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [{k: float(v) for k, v in row.items() if k != "Time"} for row in rows]
+
+
+# ---- a policy and a value function small enough to work out by hand --------------------------
+
+
+class TablePi(nn.Module):
+    """One row of logits a state; observations are the numbers of states."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float64))
+
+    def forward(self, obs, act=None):
+        pi = Categorical(logits=self.logits[obs])
+        return pi, None if act is None else pi.log_prob(act)
+
+
+class TableV(nn.Module):
+    """One number a state."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = nn.Parameter(torch.tensor(values, dtype=torch.float64))
+
+    def forward(self, obs):
+        return self.values[obs]
+
+
+class TableAC(nn.Module):
+    """`pi` from probabilities and `v` from values, in double precision."""
+
+    def __init__(self, probs, values=(0.0, 0.0)):
+        super().__init__()
+        self.pi = TablePi(np.log(probs).tolist())
+        self.v = TableV(list(values))
+
+
+def table_batch(obs, act, adv, ret=None, p_old=None, val=None):
+    """A batch as the updates take it; `p_old` are the old probabilities of the actions."""
+    n = len(obs)
+    floats = {
+        "adv": adv,
+        "ret": np.zeros(n) if ret is None else ret,
+        "logp": np.zeros(n) if p_old is None else np.log(p_old),
+        "val": np.zeros(n) if val is None else val,
+    }
+    batch = {k: torch.tensor(np.asarray(x, dtype=np.float64)) for k, x in floats.items()}
+    return {"obs": torch.tensor(obs), "act": torch.tensor(act), **batch}
+
+
+def score(probs, obs, act):
+    """Gradient of log p(act | obs) with respect to all logits, one row a sample: onehot - p."""
+    probs = np.asarray(probs)
+    out = np.zeros((len(obs), *probs.shape))
+    for i, (s, a) in enumerate(zip(obs, act, strict=True)):
+        out[i, s] = -probs[s]
+        out[i, s, a] += 1
+    return out
+
+
+def finite_differences(f, module, eps=1e-6):
+    """The gradient of f() with respect to all parameters of a float64 module, as one vector."""
+    grad = []
+    with torch.no_grad():
+        for p in module.parameters():
+            flat = p.view(-1)
+            for i in range(flat.numel()):
+                keep = flat[i].item()
+                flat[i] = keep + eps
+                up = float(f())
+                flat[i] = keep - eps
+                grad.append((up - float(f())) / (2 * eps))
+                flat[i] = keep
+    return np.array(grad)
+
+
+@pytest.fixture
+def table():
+    """The tools above, as attributes."""
+    return SimpleNamespace(
+        AC=TableAC, batch=table_batch, score=score, finite_differences=finite_differences
+    )
+
+
+@pytest.fixture
+def mlp_batch():
+    """A function from an action space to a float64 actor-critic and a batch of its own actions."""
+
+    def make(action_space, n=12, hidden_sizes=(5,), shift=0.0, **kwargs):
+        torch.manual_seed(7)
+        obs_space = spaces.Box(-1, 1, (3,), np.float32)
+        ac = nets.MLPActorCritic(obs_space, action_space, hidden_sizes=hidden_sizes, **kwargs)
+        ac = ac.double()
+        obs = torch.randn(n, 3, dtype=torch.float64)
+        act = torch.as_tensor(ac.step(obs)[0])
+        with torch.no_grad():
+            logp, val = ac.pi(obs, act)[1], ac.v(obs)
+            for p in ac.parameters():  # away from the policy that acted
+                p += shift * torch.randn_like(p)
+        batch = {"obs": obs, "act": act, "logp": logp, "val": val}
+        batch["adv"] = torch.randn(n, dtype=torch.float64)
+        batch["ret"] = torch.randn(n, dtype=torch.float64)
+        return ac, batch
+
+    return make

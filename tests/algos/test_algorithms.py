@@ -1,0 +1,357 @@
+"""What holds for every training function: seeds, arguments, logs, and the policy that is saved."""
+
+import copy
+import inspect
+import json
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from spinup import registry
+from spinup.algos.pytorch.common.policies import load_actor_critic
+from spinup.envs import make_env
+from spinup.utils.errors import SpinupError
+from spinup.utils.logx import load_policy
+
+ALGOS = list(registry.algorithms())
+
+
+def weights(run):
+    return [p.detach().clone() for p in run.ac.parameters()]
+
+
+def equal(one, other):
+    return all(torch.equal(p, q) for p, q in zip(one, other, strict=True))
+
+
+# ---- seeds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_21_the_same_seed_repeats_and_another_does_not(train, algo):
+    runs = [train(algo, "CartPole-v1", seed=s, epochs=2, num_envs=2) for s in (0, 0, 1)]
+    assert runs[0].rows == runs[1].rows and equal(weights(runs[0]), weights(runs[1]))
+    assert runs[0].rows != runs[2].rows and not equal(weights(runs[0]), weights(runs[2]))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_21_nothing_depends_on_what_others_drew_before(train, algo):
+    one = train(algo, "CartPole-v1", seed=5)
+    torch.randn(100)
+    np.random.random(100)
+    assert train(algo, "CartPole-v1", seed=5).rows == one.rows
+
+
+def test_pitfall_21_seed_zero_is_a_seed(train):
+    seen = []
+
+    class Watch(gym.Wrapper):
+        def reset(self, *, seed=None, options=None):
+            seen.append(seed)
+            return self.env.reset(seed=seed, options=options)
+
+    train("ppo", lambda: Watch(gym.make("CartPole-v1")), seed=0, steps_per_epoch=24, max_ep_len=6)
+    assert len(seen) >= 5 and None not in seen and len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "0", None])
+def test_a_seed_that_is_none_is_refused(train, seed):
+    with pytest.raises(SpinupError, match="seed="):
+        train("ppo", "CartPole-v1", seed=seed)
+
+
+def test_the_first_weights_depend_only_on_the_seed(train):
+    one = train("ppo", "CartPole-v1", epochs=1, train_pi_iters=0, train_v_iters=0)
+    other = train(
+        "ppo", "CartPole-v1", epochs=1, train_pi_iters=0, train_v_iters=0, num_envs=4, shards=2
+    )
+    assert equal(weights(one), weights(other))
+
+
+# ---- arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_18_arguments_come_out_as_they_went_in(train, tmp_path, algo):
+    function = registry.load(algo)
+    defaults = copy.deepcopy(
+        {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    )
+    ac_kwargs = {"hidden_sizes": [8], "activation": torch.nn.ReLU}
+    logger_kwargs = {"output_dir": str(tmp_path / "mine"), "quiet": True, "exp_name": "x"}
+    before = copy.deepcopy(ac_kwargs), copy.deepcopy(logger_kwargs)
+    function(
+        lambda: make_env("CartPole-v1"),
+        ac_kwargs=ac_kwargs,
+        logger_kwargs=logger_kwargs,
+        steps_per_epoch=20,
+        epochs=1,
+        max_ep_len=10,
+    )
+    assert (ac_kwargs, logger_kwargs) == before
+    after = {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    assert after == defaults
+
+
+def test_a_run_leaves_the_number_of_threads_as_it_was(train):
+    before = torch.get_num_threads()
+    train("ppo", "CartPole-v1", num_threads=before + 1)
+    assert torch.get_num_threads() == before
+
+
+# One other value for each argument that decides what is computed.
+OTHER = {
+    "gamma": 0.5,
+    "clip_ratio": 0.001,
+    "pi_lr": 0.1,
+    "vf_lr": 0.1,
+    "train_pi_iters": 7,
+    "train_v_iters": 7,
+    "lam": 0.1,
+    "max_ep_len": 7,
+    "target_kl": 1e-9,
+    "minibatch_size": 10,
+    "ent_coef": 1.0,
+    "clip_vf": 1e-3,
+    "max_grad_norm": 1e-3,
+    "anneal_lr": True,
+    "delta": 0.2,
+    "damping_coeff": 5.0,
+    "cg_iters": 1,
+    "backtrack_iters": 0,
+    "backtrack_coeff": 0.3,
+    "steps_per_epoch": 60,
+    "epochs": 3,
+    "seed": 9,
+    "num_envs": 2,
+    "shards": 2,
+    "ac_kwargs": {"hidden_sizes": (9,)},
+}
+# What says where, how or on what a run is carried out, and is held by other tests.
+ELSEWHERE = {
+    "env_fn",
+    "actor_critic",
+    "logger_kwargs",
+    "save_freq",
+    "vector",
+    "num_threads",
+    "device",
+    "resume",
+    "overwrite",
+    "progress",
+    "algo",
+}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_19_every_argument_is_used(train, algo):
+    # settings in which each of them matters: steps large enough to be clipped, stopped, searched
+    base = {"epochs": 2, "max_ep_len": 12}
+    if algo == "ppo":
+        base |= {"pi_lr": 0.05, "train_pi_iters": 5, "target_kl": 0.5}
+    if algo == "trpo":
+        base |= {"delta": 2.0, "damping_coeff": 1e-3, "backtrack_coeff": 0.8}
+    want = weights(train(algo, "Acrobot-v1", **base))
+    names = set(inspect.signature(registry.load(algo)).parameters) - ELSEWHERE
+    assert names <= set(OTHER), "an argument without a test"
+    for name in sorted(names):
+        got = weights(train(algo, "Acrobot-v1", **{**base, name: OTHER[name]}))
+        same = len(got) == len(want) and all(
+            p.shape == q.shape and torch.equal(p, q) for p, q in zip(got, want, strict=True)
+        )
+        assert not same, f"{name} changes nothing"
+
+
+def test_pitfall_19_an_unknown_argument_is_refused(train):
+    with pytest.raises(TypeError, match="clip_ration"):
+        train("ppo", "CartPole-v1", clip_ration=0.2)
+    with pytest.raises(TypeError, match="hiden_sizes"):
+        train("ppo", "CartPole-v1", ac_kwargs={"hiden_sizes": (8,)})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps_per_epoch": 0},
+        {"steps_per_epoch": 40.0},
+        {"epochs": -1},
+        {"save_freq": 0},
+        {"num_threads": 0},
+        {"num_envs": 0},
+        {"max_ep_len": 0},
+        {"vector": "threads"},
+        {"device": "abacus"},
+    ],
+    ids=lambda w: next(iter(w)),
+)
+def test_a_wrong_value_is_one_sentence_before_anything_is_written(train, tmp_path, wrong):
+    (name,) = wrong
+    with pytest.raises(SpinupError, match=name) as error:
+        train("ppo", "CartPole-v1", **wrong)
+    assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
+
+
+# ---- what is logged --------------------------------------------------------------------------
+
+COLUMNS = {
+    "Epoch",
+    "AverageEpRet",
+    "StdEpRet",
+    "MaxEpRet",
+    "MinEpRet",
+    "EpLen",
+    "TotalEnvInteracts",
+    "LossPi",
+    "DeltaLossPi",
+    "Entropy",
+    "KL",
+}
+VALUES = {"AverageVVals", "StdVVals", "MaxVVals", "MinVVals", "LossV", "DeltaLossV"}
+EXTRA = {
+    "ppo": VALUES | {"ClipFrac", "StopIter"},
+    "vpg": VALUES,
+    "trpo": VALUES | {"BacktrackIters"},
+    "reinforce": {"Baseline"},
+}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_17_the_log_has_its_columns_and_counts_the_steps_really_taken(train, algo):
+    run = train(algo, "CartPole-v1", epochs=3, num_envs=2)
+    assert set(run.rows[0]) == COLUMNS | EXTRA[algo]
+    assert [row["Epoch"] for row in run.rows] == [0, 1, 2]
+    assert [row["TotalEnvInteracts"] for row in run.rows] == [40, 80, 120]
+
+
+def test_pitfall_17_reset_rows_of_a_vector_environment_are_not_counted(train):
+    run = train(
+        "ppo",
+        lambda: gym.make_vec("CartPole-v1", num_envs=2),
+        epochs=3,
+        steps_per_epoch=100,
+        max_ep_len=600,
+    )
+    counts = [row["TotalEnvInteracts"] for row in run.rows]
+    assert all(0 < b - a < 100 for a, b in zip([0, *counts], counts, strict=False))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_22_an_epoch_without_a_finished_episode_logs_nan(train, algo):
+    run = train(algo, "Pendulum-v1", epochs=2, steps_per_epoch=12, max_ep_len=1000, shards=2)
+    for row in run.rows:
+        assert all(math.isnan(row[k]) for k in ("AverageEpRet", "StdEpRet", "MaxEpRet", "EpLen"))
+        assert math.isfinite(row["LossPi"]) and math.isfinite(row["KL"])
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_15_an_epoch_of_one_step_trains(train, algo):
+    rows = train(algo, "Pendulum-v1", steps_per_epoch=1, epochs=2).rows
+    assert len(rows) == 2 and all(math.isfinite(row["LossPi"]) for row in rows)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_entropy_is_summed_over_the_dimensions_of_the_action(train, algo):
+    class Wide(gym.Env):
+        observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        action_space = spaces.Box(-1, 1, (5,), np.float32)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(2, np.float32), 1.0, False, False, {}
+
+    run = train(algo, Wide)
+    each = 0.5 * math.log(2 * math.pi * math.e)
+    want = float((run.ac.pi.log_std.detach() + each).sum())
+    assert run.rows[0]["Entropy"] == pytest.approx(want, rel=1e-4)
+
+
+# ---- what is saved ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_pitfall_16_the_policy_saved_at_the_end_is_the_one_after_the_last_update(train, algo):
+    run = train(algo, "Pendulum-v1", epochs=3, save_freq=2)
+    meta, tensors = load_policy(run.dir)
+    assert meta["algo"] == algo
+    state = run.ac.state_dict()
+    assert set(tensors) == set(state)
+    assert all(np.array_equal(tensors[k], x.numpy()) for k, x in state.items())
+    loaded = load_actor_critic(meta, tensors)
+    obs = torch.randn(5, 3)
+    np.testing.assert_array_equal(loaded.act(obs, True), run.ac.act(obs, True))
+    config = json.loads((run.dir / "config.json").read_text())
+    assert config["algo"] == algo and config["epochs"] == 3
+
+
+@pytest.mark.parametrize("algo", ["ppo", "vpg", "trpo"])
+def test_pitfall_34_normalisers_are_trained_saved_and_loaded_with_the_policy(train, algo):
+    ac_kwargs = {"hidden_sizes": (8,), "normalize_obs": True, "normalize_ret": True}
+    run = train(algo, "Pendulum-v1", epochs=2, ac_kwargs=ac_kwargs)
+    obs_filter = run.ac.pi.obs_filter
+    assert float(obs_filter.sums[0]) == 80 and float(run.ac.ret_filter.sums[0]) == 80
+    assert not torch.equal(obs_filter.mean, torch.zeros(3))
+    loaded = load_actor_critic(*load_policy(run.dir))
+    for name in ("mean", "std", "sums"):
+        assert torch.equal(getattr(loaded.pi.obs_filter, name), getattr(obs_filter, name))
+    assert torch.equal(loaded.ret_filter.std, run.ac.ret_filter.std)
+    obs = torch.randn(5, 3)
+    np.testing.assert_array_equal(loaded.act(obs, True), run.ac.act(obs, True))
+
+
+# ---- environments of every kind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_dict_and_image_observations_and_workers_train(train, algo):
+    class Odd(gym.Env):
+        action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
+
+        def __init__(self, space):
+            self.observation_space = space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.observation_space.seed(seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert self.action_space.contains(action)
+            return self.observation_space.sample(), float(action[0]), False, False, {}
+
+    image = spaces.Box(0, 255, (3, 3, 1), np.uint8)
+    keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
+    for space, vector in ((image, "sync"), (keyed, "sync"), (keyed, "async")):
+        run = train(algo, lambda space=space: Odd(space), num_envs=2, vector=vector)
+        assert math.isfinite(run.rows[0]["LossPi"]) and run.rows[0]["EpLen"] == 20
+
+
+def test_one_shared_environment_trains_alone_and_is_refused_in_company(train):
+    env = gym.make("CartPole-v1")
+    assert train("ppo", lambda: env).rows
+    with pytest.raises(SpinupError, match="same environment object twice"):
+        train("ppo", lambda: env, num_envs=2)
+
+
+def test_workers_train_to_the_same_bits_as_one_process(train):
+    one, other = (
+        train("ppo", "Pendulum-v1", num_envs=2, vector=vector, epochs=2)
+        for vector in ("sync", "async")
+    )
+    assert one.rows == other.rows and equal(weights(one), weights(other))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_by_name(train):
+    class Poisoned(gym.Wrapper):
+        def step(self, action):
+            o, _, terminated, truncated, info = self.env.step(action)
+            return o, math.nan, terminated, truncated, info
+
+    with pytest.raises(SpinupError, match="became nan in epoch 0, so ppo stopped"):
+        train("ppo", lambda: Poisoned(gym.make("CartPole-v1")))
