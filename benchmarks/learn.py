@@ -1,0 +1,220 @@
+"""Learning gates: does each algorithm reach the return it should, with three seeds?
+
+    python benchmarks/learn.py                      # every row of the table
+    python benchmarks/learn.py ppo CartPole-v1      # one row
+    python benchmarks/learn.py trpo                 # all rows of one algorithm
+
+Each row has one preset (`spinup/presets/<algo>-<env>.json`). A gate trains seeds 0, 1 and 2 for the
+row's number of environment steps, then plays the FINAL policy deterministically in a fresh
+environment. Pass: the median seed reaches the pass value and no seed is below 60 % of it (negative
+returns: none more than 1.5 times worse). Stretch: the mean over seeds. Everything is written to
+`benchmarks/results/learn/`: returns, command, versions, hyperparameters, wall time.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results" / "learn"
+SEEDS = (0, 1, 2)
+
+# algorithm, environment, steps, pass value, stretch value (mean over the seeds)
+GATES = [
+    ("reinforce", "CartPole-v1", 200_000, 400, 480),
+    ("vpg", "CartPole-v1", 100_000, 400, 475),
+    ("vpg", "Hopper-v5", 300_000, 190, 400),
+    ("trpo", "CartPole-v1", 50_000, 475, 500),
+    ("trpo", "Acrobot-v1", 100_000, -100, -83),
+    ("trpo", "InvertedPendulum-v5", 100_000, 800, 950),
+    ("trpo", "Hopper-v5", 300_000, 900, 1800),
+    ("ppo", "CartPole-v1", 100_000, 475, 500),
+    ("ppo", "Acrobot-v1", 100_000, -95, -81),
+    ("ppo", "Pendulum-v1", 100_000, -250, -170),
+    ("ppo", "InvertedPendulum-v5", 100_000, 850, 1000),
+    ("ppo", "HalfCheetah-v5", 300_000, 800, 3500),
+    ("ppo", "Hopper-v5", 300_000, 700, 1850),
+]
+
+
+def preset_path(algo, env):
+    """The hyperparameters of a row."""
+    return Path(__file__).parents[1] / "spinup" / "presets" / f"{algo}-{env}.json"
+
+
+def train_and_evaluate(algo, env_id, steps, seed, overrides):
+    """One seed, in this process: train for `steps`, play the final policy, return what happened."""
+    import numpy as np
+    import torch
+
+    from spinup import registry
+    from spinup.algos.common.cli import activation
+    from spinup.algos.pytorch.common.policies import make_get_action
+    from spinup.envs import adapt_env, make_env
+
+    config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}
+    assert config.pop("env", env_id) == env_id
+    per_epoch = config.get("steps_per_epoch", 4000)
+    config["epochs"], rest = divmod(steps, per_epoch)
+    assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
+    ac_kwargs = dict(config.pop("ac_kwargs", {}))
+    if "activation" in ac_kwargs:
+        ac_kwargs["activation"] = activation(ac_kwargs["activation"], "pytorch")
+    start = time.time()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        ac = registry.load(algo, "pytorch")(
+            lambda: make_env(env_id),
+            ac_kwargs=ac_kwargs,
+            seed=seed,
+            logger_kwargs={"output_dir": folder, "quiet": True},
+            **config,
+        )
+        progress = Path(folder, "progress.txt").read_text().splitlines()
+    train_seconds = time.time() - start
+    env = adapt_env(make_env(env_id))
+    get_action = make_get_action(ac, deterministic=True, action_space=env.action_space)
+    returns = []
+    for episode in range(100 if env_id == "Pendulum-v1" else 20):
+        o, ended, ret = env.reset(seed=1_000_000 + episode)[0], False, 0.0
+        while not ended:
+            o, r, terminated, truncated, _ = env.step(get_action(o))
+            ret += float(r)
+            ended = terminated or truncated
+        returns.append(ret)
+    headers = progress[0].split("\t")
+    curve = [float(row.split("\t")[headers.index("AverageEpRet")]) for row in progress[1:]]
+    every = max(1, len(curve) // 25)
+    return {
+        "seed": seed,
+        "return": float(np.mean(returns)),
+        "episodes": len(returns),
+        "std": float(np.std(returns)),
+        "steps": int(float(progress[-1].split("\t")[headers.index("TotalEnvInteracts")])),
+        "train_seconds": round(train_seconds, 1),
+        "training_curve": [None if np.isnan(x) else round(x, 1) for x in curve[every - 1 :: every]],
+        "torch": torch.__version__,
+    }
+
+
+def verdict(returns, goal, stretch):
+    """Pass and stretch, by the rules at the top of this file."""
+    floor = 0.6 * goal if goal >= 0 else 1.5 * goal
+    passed = statistics.median(returns) >= goal and min(returns) >= floor
+    return {"pass": passed, "stretch": statistics.mean(returns) >= stretch}
+
+
+def run_gate(gate, pool, overrides):
+    """All seeds of a row, each in a process of its own with one thread; writes the result."""
+    algo, env_id, steps, goal, stretch = gate
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def one(seed):
+        command = [sys.executable, __file__, "--one", algo, env_id, str(steps), str(seed)]
+        done = subprocess.run(
+            [*command, json.dumps(overrides)], capture_output=True, text=True, env=environment
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def gather(futures, start):
+        runs = [future.result() for future in futures]
+        returns = [run["return"] for run in runs]
+        result = {
+            "algo": algo,
+            "env": env_id,
+            "steps": steps,
+            "pass_value": goal,
+            "stretch_value": stretch,
+            **verdict(returns, goal, stretch),
+            "returns": returns,
+            "median": statistics.median(returns),
+            "mean": statistics.mean(returns),
+            "runs": runs,
+            "preset": f"spinup/presets/{algo}-{env_id}.json",
+            "hyperparameters": {**json.loads(preset_path(algo, env_id).read_text()), **overrides},
+            "command": f"python benchmarks/learn.py {algo} {env_id}",
+            "wall_seconds": round(time.time() - start, 1),
+            "versions": versions(),
+        }
+        shown = ", ".join(f"{r:.1f}" for r in returns)
+        marks = f"pass {goal}: {result['pass']}, stretch {stretch}: {result['stretch']}"
+        print(f"{algo:10s} {env_id:20s} {steps:7d} steps: {shown} ({marks})", flush=True)
+        if not overrides:
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(result, indent=2) + "\n"
+            (RESULTS / f"{algo}-{env_id}.json").write_text(text)
+        return result
+
+    start = time.time()
+    futures = [pool.submit(one, seed) for seed in SEEDS]
+    return lambda: gather(futures, start)
+
+
+def versions():
+    """What the figures were made with."""
+    import gymnasium
+    import numpy
+    import torch
+
+    import spinup
+
+    found = {
+        "python": platform.python_version(),
+        "spinup": spinup.__version__,
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "gymnasium": gymnasium.__version__,
+    }
+    with contextlib.suppress(ImportError):
+        import mujoco
+
+        found["mujoco"] = mujoco.__version__
+    return found
+
+
+def main():
+    """Run the chosen rows; exit with 1 when one does not pass."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("algo", nargs="?")
+    parser.add_argument("env", nargs="?")
+    parser.add_argument("--jobs", type=int, default=2, help="seeds trained at the same time")
+    parser.add_argument(
+        "--try",
+        dest="overrides",
+        type=json.loads,
+        default={},
+        metavar="JSON",
+        help="hyperparameters to try over the preset; nothing is written",
+    )
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        algo, env_id, steps, seed, overrides = args.one
+        result = train_and_evaluate(algo, env_id, int(steps), int(seed), json.loads(overrides))
+        print(json.dumps(result))
+        return 0
+    gates = [
+        gate
+        for gate in GATES
+        if args.algo in (None, "", gate[0]) and args.env in (None, "", gate[1])
+    ]
+    if not gates:
+        print(f"learn: no gate for {args.algo} {args.env}", file=sys.stderr)
+        return 2
+    with ThreadPoolExecutor(args.jobs) as pool:
+        waiting = [run_gate(gate, pool, args.overrides) for gate in gates]
+        results = [wait() for wait in waiting]
+    return 0 if all(result["pass"] for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

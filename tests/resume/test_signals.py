@@ -1,0 +1,197 @@
+"""SIGINT and SIGTERM finish the step, save, say how to go on and stop; nothing is lost."""
+
+import signal
+
+import pytest
+
+ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+CODES = {"SIGINT": -signal.SIGINT, "SIGTERM": 128 + signal.SIGTERM}
+
+
+def stop(runs, spec, out, n, do="SIGINT", **changes):
+    """Let the run be signalled in the n-th step of this attempt; returns what it printed."""
+    expect = CODES[do.removeprefix("GROUP")]
+    trouble = {"n": n, "do": do, "once": f"{runs.new_dir()}.once"}
+    return runs.train(spec, out, expect=expect, at_step=trouble, **changes)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "InvertedPendulum-v5"])
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("name", CODES)
+def test_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, env, name):
+    spec = runs.small(algo, env)
+    out = runs.new_dir()
+    printed = stop(runs, spec, out, 200, name)
+    state = runs.state(out)
+    # really in the middle: epoch 3 has 20 of its 60 steps, after weights that have been learned
+    assert (state["epoch"], state["total_steps"]) == (3, 180)
+    assert [rollout["t"] for rollout in state["rollouts"]] == [20]
+    assert len(runs.table(out)) == 3
+    assert not (out / ".finished").exists()
+    last = printed.strip().splitlines()
+    said = [line for line in last if "resume=True" in line]
+    assert len(said) == 1 and "--resume" in said[0] and str(out) in said[0] and "200" in said[0]
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_stopped_in_the_middle_of_the_first_epoch(runs):
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    stop(runs, spec, out, 7)
+    assert (out / "progress.txt").read_text() == ""
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_stopped_over_and_over(runs):
+    """Each attempt replays the episode it is in, then gets a few steps further."""
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    stop(runs, spec, out, 20)
+    positions = []
+    for _ in range(4):
+        stop(runs, spec, out, 50, "SIGTERM", resume=True)
+        positions.append(runs.state(out)["total_steps"] + runs.state(out)["rollouts"][0]["t"])
+    assert positions == sorted(set(positions)), "no progress"
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("at", [59, 60, 61, 120, 180, 181])
+def test_stopped_at_the_edges_of_an_epoch(runs, at):
+    """In the last step of an epoch the update still follows; then everything is saved."""
+    spec = runs.small("vpg", "CartPole-v1")
+    out = runs.new_dir()
+    stop(runs, spec, out, at)
+    rollout = runs.state(out)["rollouts"][0]
+    assert runs.state(out)["total_steps"] + rollout["t"] == at
+    assert rollout["t"] == at % 60
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_stopped_in_the_last_step_of_all_finishes_the_run(runs):
+    spec = runs.small("vpg", "CartPole-v1")
+    out = runs.new_dir()
+    printed = stop(runs, spec, out, 420, "SIGTERM")
+    assert "resume" not in printed.replace(str(out), "")
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_everything_on_and_several_environments(runs, name):
+    spec = runs.small(
+        "ppo",
+        "InvertedPendulum-v5",
+        num_envs=3,
+        minibatch_size=16,
+        anneal_lr=True,
+        ac_kwargs={"hidden_sizes": [8], "normalize_obs": True, "normalize_ret": True},
+    )
+    out = runs.new_dir()
+    stop(runs, spec, out, 200, name)
+    assert 0 < runs.state(out)["rollouts"][0]["t"] < 20
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_shards_stop_between_each_other(runs):
+    """One shard may have its steps of the epoch already and the other none."""
+    spec = runs.small("ppo", "CartPole-v1", shards=2)
+    for at, filled in [(190, [10, 0]), (215, [30, 5]), (210, [30, 0])]:
+        out = runs.new_dir()
+        stop(runs, spec, out, at)
+        assert [rollout["t"] for rollout in runs.state(out)["rollouts"]] == filled
+        runs.resume(spec, out)
+        runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "ppo"])
+def test_a_users_own_network_goes_on_with_the_same_samples(runs, algo):
+    spec = runs.small(algo, "CartPole-v1", actor_critic="own")
+    out = runs.new_dir()
+    stop(runs, spec, out, 200)
+    runs.resume(spec, out, disturb=77)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("env", ["dict", "discrete"])
+def test_observations_that_are_no_vectors(runs, env):
+    spec = runs.small("ppo", env)
+    out = runs.new_dir()
+    stop(runs, spec, out, 200)
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("do", ["SIGINT", "SIGTERM", "GROUPSIGINT", "GROUPSIGTERM"])
+def test_worker_processes_outlive_the_signal(runs, do):
+    """A terminal sends Ctrl-C to the whole process group; `timeout` and batch systems SIGTERM."""
+    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    out = runs.new_dir()
+    stop(runs, spec, out, 70, do, vector="async")
+    assert 0 < runs.state(out)["rollouts"][0]["t"] < 20
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
+def test_a_second_ctrl_c_stops_at_once(runs):
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    process = runs.start(spec, out, at_step={"n": 200, "do": "SIGINT+SIGINT"})
+    assert process.wait() == -signal.SIGINT
+    assert "Stopped and saved" not in process.output()
+    assert runs.state(out)["rollouts"][0]["t"] == 0, "it took the time to save"
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_a_second_sigterm_stops_at_once(runs):
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    process = runs.start(spec, out, at_step={"n": 200, "do": "SIGTERM+SIGTERM"})
+    assert process.wait() == -signal.SIGTERM
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_in_another_thread_training_works_and_leaves_signals_alone(runs):
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    runs.train(spec, out, thread=True)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("name, codes", [("SIGINT", (130, -2)), ("SIGTERM", (143,))])
+def test_a_new_interpreter_ends_with_the_code_that_shells_expect(runs, name, codes):
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    code, _, err = runs.fresh(spec, out, at_step={"n": 200, "do": name})
+    assert code in codes
+    assert "resume=True" in err
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_handlers_of_the_caller_are_back_after_a_run(tmp_path):
+    import functools
+
+    import spinup
+    from spinup.envs import make_env
+
+    def mine(number, frame):
+        raise AssertionError("not called here")
+
+    before = {n: signal.signal(n, mine) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        spinup.vpg_pytorch(
+            functools.partial(make_env, "CartPole-v1"),
+            steps_per_epoch=10,
+            epochs=1,
+            logger_kwargs={"output_dir": str(tmp_path), "quiet": True},
+        )
+        assert [signal.getsignal(n) for n in before] == [mine, mine]
+    finally:
+        for n, handler in before.items():
+            signal.signal(n, handler)
