@@ -40,7 +40,16 @@ from spinup.envs.streams import WorkerEnv, make_streams
 from spinup.utils.checkpoint import RunLock, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
-from spinup.utils.mpi_tools import Shards, num_procs
+from spinup.utils.mpi_launch import RESTART_VARIABLE
+from spinup.utils.mpi_tools import (
+    Shards,
+    any_process,
+    broadcast_object,
+    gather_lists,
+    num_procs,
+    proc_id,
+    sign_of_life,
+)
 from spinup.utils.progress import ProgressBar
 from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
 from spinup.utils.serialization_utils import convert_json
@@ -88,6 +97,7 @@ class Run:
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
+        self._saved_steps = 0
         self.tracked: dict[str, Any] = {}
         self._signal: int | None = None
         self._closers: list[Callable[[], Any]] = []
@@ -104,10 +114,8 @@ class Run:
 
     def _open(self) -> None:
         config = self.config
-        if num_procs() > 1:
-            raise SpinupError(
-                "training under an MPI launcher is not available in this version: start one process"
-            )
+        if RESTART_VARIABLE in os.environ and not config["overwrite"]:
+            config["resume"] = True  # the launcher started us again after a process was lost
         logger_kwargs = dict(config["logger_kwargs"])
         output_dir = logger_kwargs.get("output_dir")
         resume = config["resume"]
@@ -137,7 +145,7 @@ class Run:
             overwrite=config["overwrite"],
         )
         self._closers.append(self.logger.close)
-        self.output_dir = Path(str(self.logger.output_dir))
+        self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
         self._limit_threads()
         keep_freed_memory()
         self.logger.save_config(self._config_record())
@@ -145,7 +153,7 @@ class Run:
         self._catch_signals()
         self.bar = ProgressBar(
             config["epochs"] * config["steps_per_epoch"],
-            enabled=bool(config["progress"]),
+            enabled=bool(config["progress"]) and proc_id() == 0,
             initial=0 if saved is None else saved["total_steps"],
         )
         self._closers.append(self.bar.close)
@@ -202,7 +210,7 @@ class Run:
 
     def _say_how_to_resume(self) -> None:
         print(
-            f"Stopped and saved after {self.total_steps_now()} steps. To continue exactly from "
+            f"Stopped and saved after {self._saved_steps} steps. To continue exactly from "
             f"here, call {self.algo} again with resume=True (command line: add --resume) for "
             f"{self.output_dir}",
             file=sys.stderr,
@@ -222,7 +230,10 @@ class Run:
             for number, old in before.items():
                 signal.signal(number, old)
 
-        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if num_procs() > 1:
+            stops.append(signal.SIGUSR1)  # how the launcher passes the others on
+        before = {n: signal.getsignal(n) for n in stops}
         for number in before:
             signal.signal(number, handler)
         self._closers.append(restore)
@@ -252,7 +263,8 @@ class Run:
             elif given != recorded:
                 if name == "shards":
                     raise SpinupError(f"the saved run has shards={recorded}, not {given}")
-                print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
+                if proc_id() == 0:
+                    print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
                 self.config[name] = recorded
 
     def _check_same_env(self, saved: dict[str, Any]) -> None:
@@ -341,10 +353,14 @@ class Run:
         for rollout, streams, rng in zip(self.rollouts, self.streams, self._explore, strict=True):
             if rollout.t < rollout.steps:
                 collect(rollout, streams, policy, rng, self._poll)
+        # Several processes must stop at the same point: here, where each has its data.
+        if num_procs() > 1 and any_process(self._signal is not None):
+            raise StopTraining
         return self.rollouts
 
     def _poll(self) -> None:
-        if self._signal is not None:
+        sign_of_life()
+        if self._signal is not None and num_procs() == 1:
             raise StopTraining
 
     # ---- epochs, logs, checkpoints -------------------------------------------------------------
@@ -369,9 +385,9 @@ class Run:
                 rollout.clear()
             elapsed = time.time() - self._saved_time
             due = epoch % self.config["save_freq"] == 0 or epoch == last
-            if self._signal is not None and epoch < last:
+            if self._signal is not None and epoch < last and num_procs() == 1:
                 raise StopTraining
-            if due or elapsed > _CHECKPOINT_SECONDS:
+            if due or any_process(elapsed > _CHECKPOINT_SECONDS):
                 self.save()
         self.logger.mark_finished()
 
@@ -415,13 +431,17 @@ class Run:
 
     def total_steps_now(self) -> int:
         """Environment steps taken, those of the unfinished epoch included."""
-        return self.total_steps + sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
+        ours = sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
+        parts = [np.array(float(ours))] + [np.array(0.0)] * (len(self.shards.local) - 1)
+        return self.total_steps + int(self.shards.sum(parts))
 
     def save(self) -> None:
         """Save the policy as it is after the last update, and everything this run is made of."""
         self.check_parameters()
         self.logger.save_state({}, None)
-        save_checkpoint(self.output_dir / "checkpoints", self._state(), self.total_steps_now())
+        state, self._saved_steps = self._state(), self.total_steps_now()
+        if proc_id() == 0:
+            save_checkpoint(self.output_dir / "checkpoints", state, self._saved_steps)
         self._saved_time = time.time()
 
     def _state(self) -> dict[str, Any]:
@@ -435,12 +455,17 @@ class Run:
             "total_steps": self.total_steps,
             "seconds": time.time() - self._start_time,
             "tracked": {name: obj.state_dict() for name, obj in self.tracked.items()},
-            "streams": [streams.state_dict() for streams in self.streams],
-            "rollouts": [rollout.state_dict() for rollout in self.rollouts],
-            "explore": [rng.bit_generator.state for rng in self._explore],
-            "minibatch": [rng.bit_generator.state for rng in self.minibatch_rngs],
+            "shards": gather_lists([self._shard_state(i) for i in range(len(self.streams))]),
             "globals": self._global_state(),
             "logger": self.logger.state_dict(),
+        }
+
+    def _shard_state(self, i: int) -> dict[str, Any]:
+        return {
+            "streams": self.streams[i].state_dict(),
+            "rollout": self.rollouts[i].state_dict(),
+            "explore": self._explore[i].bit_generator.state,
+            "minibatch": self.minibatch_rngs[i].bit_generator.state,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -451,15 +476,15 @@ class Run:
             )
         for name, obj in self.tracked.items():
             obj.load_state_dict(state["tracked"][name])
-        for streams, saved in zip(self.streams, state["streams"], strict=True):
-            for i in streams.load_state_dict(saved):
-                self.logger.log(f"Environment {i} could not be restored: fresh episode.", "yellow")
-        for rollout, saved in zip(self.rollouts, state["rollouts"], strict=True):
-            rollout.load_state_dict(saved)
-        for rng, saved in zip(self._explore, state["explore"], strict=True):
-            rng.bit_generator.state = saved
-        for rng, saved in zip(self.minibatch_rngs, state["minibatch"], strict=True):
-            rng.bit_generator.state = saved
+        for i, shard in enumerate(self.shards.local):
+            saved = state["shards"][shard]
+            for env in self.streams[i].load_state_dict(saved["streams"]):
+                self.logger.log(
+                    f"Environment {env} could not be restored: fresh episode.", "yellow"
+                )
+            self.rollouts[i].load_state_dict(saved["rollout"])
+            self._explore[i].bit_generator.state = saved["explore"]
+            self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
         self.epoch = state["epoch"]
         self.total_steps = state["total_steps"]
         self._start_time = time.time() - state["seconds"]
