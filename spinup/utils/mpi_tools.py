@@ -12,6 +12,7 @@ the same seed and the same `shards` give the same bits on 1, 2 or 4 processes.
 import contextlib
 import functools
 import importlib.util
+import itertools
 import os
 import sys
 import traceback
@@ -290,7 +291,8 @@ def _ordered_sum(comm: Any, parts: np.ndarray) -> np.ndarray:
     """Sum over all rows of all processes' (k, n) arrays, row after row in rank order.
 
     As fast as an Allreduce, but with a fixed order of additions. Large arrays are cut into as many
-    pieces as there are processes; each adds up one piece for all, then the sums are shared.
+    pieces as there are processes; each adds up one piece for all, then the sums are shared. Pieces
+    may differ by one number in length, so that nothing is padded and one row is sent as it lies.
     """
     procs, (k, n) = comm.Get_size(), parts.shape
     if procs * k * n <= _SMALL:
@@ -298,16 +300,23 @@ def _ordered_sum(comm: Any, parts: np.ndarray) -> np.ndarray:
         with _collective():
             comm.Allgather(parts, rows)
         return _add_up(rows)
-    piece = -(-n // procs)
-    padded = np.zeros((k, procs * piece), parts.dtype)
-    padded[:, :n] = parts
-    sending = np.ascontiguousarray(padded.reshape(k, procs, piece).transpose(1, 0, 2))
-    received = np.empty_like(sending)  # (rank, shard of that rank, piece): shard order
-    total = np.empty(procs * piece, parts.dtype)
+    cuts = [n * rank // procs for rank in range(procs + 1)]
+    sizes = [stop - start for start, stop in itertools.pairwise(cuts)]
+    own = sizes[comm.Get_rank()]
+    if k > 1:  # the rows of one piece side by side
+        packed = np.empty(k * n, parts.dtype)
+        for start, stop in itertools.pairwise(cuts):
+            packed[k * start : k * stop].reshape(k, -1)[:] = parts[:, start:stop]
+        parts = packed
+    sending = [k * size for size in sizes], [k * cut for cut in cuts[:-1]]
+    received = np.empty((procs * k, own), parts.dtype)  # rank after rank: shard order
+    total = np.empty(n, parts.dtype)
     with _collective():
-        comm.Alltoall(sending, received)
-        comm.Allgather(_add_up(received.reshape(procs * k, piece)), total)
-    return total[:n]
+        comm.Alltoallv([parts, sending], [received, [k * own] * procs])
+        for row in received[1:]:
+            received[0] += row
+        comm.Allgatherv(received[0], [total, (sizes, cuts[:-1])])
+    return total
 
 
 def _add_up(rows: np.ndarray) -> np.ndarray:
@@ -349,13 +358,18 @@ class Shards:
         """Sum over all shards, in shard order, of one array for each local shard."""
         if len(parts) != len(self.local):
             raise ValueError(f"{len(parts)} parts for {len(self.local)} local shards")
-        stacked = np.stack([np.asarray(part) for part in parts])
+        # one part, the usual case with several processes, is not copied
+        stacked = np.stack(parts) if len(parts) > 1 else np.asarray(parts[0])[None]
         comm = _comm()
         if comm is None:
             return _add_up(stacked)
-        flat = stacked.reshape(len(stacked), -1)
+        flat = np.ascontiguousarray(stacked.reshape(len(stacked), -1))
         return _ordered_sum(comm, flat).reshape(stacked.shape[1:])
 
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Mean over all shards of one array for each local shard."""
-        return self.sum(parts) / self.count
+        total = self.sum(parts)
+        if np.issubdtype(total.dtype, np.floating):
+            total /= self.count  # in place: the array is ours
+            return total
+        return total / self.count
