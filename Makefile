@@ -11,7 +11,7 @@ WORKERS ?= 2
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test lint types format learn soak speed clean
+.PHONY: help .venv train test lint types format learn soak speed scaling clean
 
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -49,6 +49,9 @@ soak: $(STAMP) ## kill and resume runs until something differs
 
 speed: $(STAMP) ## measure steps a second
 	$(BIN)/python benchmarks/speed.py
+
+scaling: $(STAMP) ## measure what a second process brings and what averaging gradients costs
+	$(BIN)/python benchmarks/scaling.py
 
 clean: ## remove what was built or cached; keeps .venv and data
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
