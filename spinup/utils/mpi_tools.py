@@ -88,7 +88,8 @@ def _table() -> np.ndarray | None:
     path = os.path.join(os.environ.get(mpi_launch.JOB_VARIABLE, ""), "table")
     if _comm() is None or not os.path.isfile(path):
         return None
-    return np.memmap(path, dtype=np.int64, mode="r+", shape=(num_procs(), 3))[proc_id()]
+    table = np.memmap(path, dtype=np.int64, mode="r+", shape=(num_procs(), 3))
+    return np.asarray(table)[proc_id()]  # a plain array counts ten times as fast as a memmap
 
 
 def sign_of_life() -> None:
@@ -295,11 +296,18 @@ def _ordered_sum(comm: Any, parts: np.ndarray) -> np.ndarray:
     may differ by one number in length, so that nothing is padded and one row is sent as it lies.
     """
     procs, (k, n) = comm.Get_size(), parts.shape
+    if procs * k == 2:  # a + b and b + a are the same bits
+        total = np.empty(n, parts.dtype)
+        with _collective():
+            comm.Allreduce(parts, total)
+        return total
     if procs * k * n <= _SMALL:
         rows = np.empty((procs * k, n), parts.dtype)
         with _collective():
             comm.Allgather(parts, rows)
-        return _add_up(rows)
+        for row in rows[1:]:
+            rows[0] += row
+        return rows[0]
     cuts = [n * rank // procs for rank in range(procs + 1)]
     sizes = [stop - start for start, stop in itertools.pairwise(cuts)]
     own = sizes[comm.Get_rank()]
@@ -369,7 +377,7 @@ class Shards:
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Mean over all shards of one array for each local shard."""
         total = self.sum(parts)
-        if np.issubdtype(total.dtype, np.floating):
+        if total.dtype.kind == "f":
             total /= self.count  # in place: the array is ours
             return total
         return total / self.count
