@@ -18,6 +18,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,18 @@ def _comm() -> Any:
         return None
     try:
         from mpi4py import MPI
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # the latter: mpi4py is there, its library is not
         raise SpinupError(
-            "this program was started by an MPI launcher but mpi4py is missing: "
-            "pip install 'spinup[mpi]'"
+            "this program was started by an MPI launcher but mpi4py or its MPI library is missing "
+            f"({error}): {mpi_launch.INSTALL}"
         ) from error
     comm = MPI.COMM_WORLD
     if comm.Get_size() == 1:
-        return None
+        library = MPI.Get_library_version().split(",")[0].strip()
+        raise SpinupError(
+            f"{max(sizes)} processes were started by a launcher that the MPI library of mpi4py "
+            f"({library}) does not belong to, so each sees itself alone: use that library's mpirun"
+        )
     sys.excepthook = _abort_on_exception
     return comm
 
@@ -61,21 +66,34 @@ def _abort_on_exception(
     kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
 ) -> None:
     """An exception in one process ends the job: the others would wait for it for ever."""
+    if issubclass(kind, KeyboardInterrupt):
+        abort(f"Rank {proc_id()} of {num_procs()} was interrupted.", 130)
+    from mpi4py import MPI
+
     text = "".join(traceback.format_exception(kind, error, trace))
-    abort(f"Rank {proc_id()} of {num_procs()} failed:\n{text}", 1)
+    # MPI itself fails where another process has gone: that one is the cause, not this program.
+    kept = mpi_launch.LOST if issubclass(kind, MPI.Exception) else mpi_launch.ERROR
+    abort(f"Rank {proc_id()} of {num_procs()} failed:\n{text}", 1, kept)
 
 
-def abort(message: str, status: int) -> None:
-    """End all processes with `status`; the launcher prints `message` last."""
+def abort(message: str, status: int, kept: str = mpi_launch.ERROR) -> None:
+    """End all processes with `status`; the launcher prints `message` last.
+
+    `kept` is the name under which the launcher finds it: an error of the program, by default.
+    """
+    message = message if message.endswith("\n") else message + "\n"
+    sys.stdout.flush()
+    sys.stderr.flush()
     folder = os.environ.get(mpi_launch.JOB_VARIABLE, "")
     if os.path.isdir(folder):
         # written aside and renamed: the launcher never sees half of it
-        path = os.path.join(folder, f"error-{proc_id()}")
-        with open(path + ".part", "w", encoding="utf-8") as file:
+        part = os.path.join(folder, f"part-{proc_id()}")
+        with open(part, "w", encoding="utf-8") as file:
             file.write(message)
-        os.replace(path + ".part", path)
-    else:
-        print(message, file=sys.stderr, flush=True)
+        os.replace(part, os.path.join(folder, f"{kept}-{proc_id()}"))
+    else:  # no launcher of ours, or one on another machine
+        with open(_first_stderr(), "w", encoding="utf-8", closefd=False) as file:
+            file.write(message)
     comm = _comm()
     if comm is None:
         raise SystemExit(status)
@@ -88,7 +106,8 @@ def _table() -> np.ndarray | None:
     path = os.path.join(os.environ.get(mpi_launch.JOB_VARIABLE, ""), "table")
     if _comm() is None or not os.path.isfile(path):
         return None
-    table = np.memmap(path, dtype=np.int64, mode="r+", shape=(num_procs(), 3))
+    shape = num_procs(), mpi_launch.COLUMNS
+    table = np.memmap(path, dtype=np.int64, mode="r+", shape=shape)
     return np.asarray(table)[proc_id()]  # a plain array counts ten times as fast as a memmap
 
 
@@ -99,6 +118,13 @@ def sign_of_life() -> None:
         table[mpi_launch.STEPS] += 1
 
 
+def in_a_run(running: bool) -> None:
+    """Tell the launcher whether this process trains: outside a run, silence means nothing."""
+    table = _table()
+    if table is not None:
+        table[mpi_launch.RUNNING] = int(running)
+
+
 @contextlib.contextmanager
 def _collective() -> Iterator[None]:
     """Tell the launcher that this process waits for the others."""
@@ -107,8 +133,10 @@ def _collective() -> Iterator[None]:
         yield
         return
     table[mpi_launch.ENTERED] += 1
-    yield
-    table[mpi_launch.LEFT] += 1
+    try:
+        yield
+    finally:
+        table[mpi_launch.LEFT] += 1
 
 
 def proc_id() -> int:
@@ -140,6 +168,11 @@ def mpi_fork(n: int, bind_to_core: bool = False, **options: Any) -> None:
         return
     if n <= 1:
         return
+    if hasattr(sys, "ps1") or Path(sys.argv[0]).name == "ipykernel_launcher.py":
+        raise SpinupError(
+            f"training over {n} processes starts the program again, which an interactive session "
+            "cannot: put the code into a file and run that"
+        )
     if importlib.util.find_spec("mpi4py") is None:
         raise SpinupError(f"training over {n} processes needs mpi4py and MPI: {mpi_launch.INSTALL}")
     launch = mpi_launch.Launch(n, bind_to_core, **options)
@@ -152,6 +185,7 @@ def _separate_output() -> None:
     """Only the first process prints; what the others print goes to files, or nowhere."""
     if proc_id() == 0:
         return
+    _first_stderr()
     target, folder = os.devnull, os.environ.get(mpi_launch.LOG_VARIABLE)
     if folder:
         os.makedirs(folder, exist_ok=True)
@@ -161,6 +195,12 @@ def _separate_output() -> None:
         stream.flush()
         os.dup2(fd, stream.fileno())
     os.close(fd)
+
+
+@functools.cache
+def _first_stderr() -> int:
+    """Standard error as it was before `_separate_output` turned it away: for last words."""
+    return os.dup(2)
 
 
 def allreduce(x: np.ndarray, out: np.ndarray, op: Any = None) -> None:
@@ -204,11 +244,16 @@ def gather_lists(x: list[Any]) -> list[Any]:
 
 def any_process(flag: bool) -> bool:
     """Whether `flag` is true on at least one process."""
+    return bool(most(int(flag)))
+
+
+def most(x: int) -> int:
+    """The largest `x` of all processes."""
     comm = _comm()
     if comm is None:
-        return flag
+        return x
     with _collective():
-        return bool(comm.allreduce(int(flag)))
+        return max(comm.allgather(x))
 
 
 def mpi_op(x: Any, op: Any = None) -> Any:

@@ -28,6 +28,7 @@ from typing import Any
 
 from spinup import user_config
 from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_launch import TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
@@ -54,7 +55,9 @@ def setup_logger_kwargs(
     """
     if not isinstance(exp_name, str) or not exp_name:
         raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}.")
-    now = time.localtime()  # read once: the two folders must not disagree around midnight
+    # Read once: the two folders must not disagree around midnight, nor the processes of a job (or a
+    # second start of it) about the second.
+    now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
     day, moment = "", ""
     if datestamp or user_config.FORCE_DATESTAMP:
         day = time.strftime("%Y-%m-%d_", now)

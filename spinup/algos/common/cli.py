@@ -25,7 +25,7 @@ from typing import Any
 from spinup import user_config
 from spinup.registry import nearest
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import abort, mpi_fork, num_procs
+from spinup.utils.mpi_tools import abort, mpi_fork, num_procs, under_launcher
 from spinup.utils.run_utils import ExperimentGrid, env_maker, process_count
 
 # Short and original names of flags -> the key they stand for.
@@ -467,6 +467,9 @@ def plan(
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
         raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}.")
+    for key in ("hosts", "hostfile", "max_restarts"):
+        if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
+            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu.")
     mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
     datestamp = once("datestamp", False)
     if not isinstance(datestamp, bool):
@@ -639,9 +642,14 @@ def wants_help(words: Iterable[str]) -> bool:
 
 def fail(error: SpinupError) -> int:
     """Say what was wrong with the input in one line; the exit code for it."""
-    if num_procs() > 1:  # the other processes may not have noticed
-        abort(f"spinup: {' '.join(str(error).split())}", 2)
-    print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
+    sentence = f"spinup: {' '.join(str(error).split())}"
+    try:
+        several = num_procs() > 1
+    except SpinupError:  # MPI itself may be what is wrong
+        several = False
+    if several:
+        abort(sentence, 2)  # the other processes may not have noticed
+    print(sentence, file=sys.stderr)
     return 2
 
 

@@ -16,6 +16,7 @@ of its episode, a half-filled rollout, the position in `progress.txt`. A run kil
 and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the same bits.
 """
 
+import contextlib
 import ctypes
 import json
 import math
@@ -24,6 +25,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,15 +39,18 @@ from spinup.algos.common.collect import Policy, Rollout, collect
 from spinup.envs.make import env_record
 from spinup.envs.spaces import check_spaces, space_to_json
 from spinup.envs.streams import WorkerEnv, make_streams
-from spinup.utils.checkpoint import RunLock, load_checkpoint, save_checkpoint
+from spinup.utils.checkpoint import RunLock, atomic_write, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
-from spinup.utils.mpi_launch import RESTART_VARIABLE
+from spinup.utils.mpi_launch import ID_VARIABLE, JOB_VARIABLE
 from spinup.utils.mpi_tools import (
     Shards,
+    abort,
     any_process,
     broadcast_object,
     gather_lists,
+    in_a_run,
+    most,
     num_procs,
     proc_id,
     sign_of_life,
@@ -114,10 +119,13 @@ class Run:
 
     def _open(self) -> None:
         config = self.config
-        if RESTART_VARIABLE in os.environ and not config["overwrite"]:
-            config["resume"] = True  # the launcher started us again after a process was lost
+        in_a_run(True)
+        self._closers.append(lambda: in_a_run(False))
         logger_kwargs = dict(config["logger_kwargs"])
         output_dir = logger_kwargs.get("output_dir")
+        if output_dir is not None and broadcast_object(_is_of_this_job(Path(str(output_dir)))):
+            # the launcher started us again after a process was lost
+            config.update(resume=True, overwrite=False)
         resume = config["resume"]
         if resume and output_dir is None:
             raise SpinupError("resume=True needs logger_kwargs with the output_dir to continue")
@@ -125,7 +133,9 @@ class Run:
             raise SpinupError("resume=True and overwrite=True contradict each other: choose one")
         saved: dict[str, Any] | None = None
         if resume:
-            loaded = self._load(Path(str(output_dir)))
+            # Process 0 alone locks and reads; the others may not even see its disk.
+            loaded = self._load(Path(str(output_dir))) if proc_id() == 0 else None
+            loaded = broadcast_object(loaded)
             if loaded is not None:
                 saved, where = loaded
                 self._apply_recorded(saved, where)
@@ -146,6 +156,7 @@ class Run:
         )
         self._closers.append(self.logger.close)
         self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
+        _sign_for_this_job(self.output_dir)
         self._limit_threads()
         keep_freed_memory()
         self.logger.save_config(self._config_record())
@@ -194,12 +205,19 @@ class Run:
         try:
             if isinstance(error, StopTraining):
                 self.save()
+                any_process(False)  # nobody leaves while process 0 still writes
         finally:
             self._close()
-        if isinstance(error, StopTraining):
+        if isinstance(error, StopTraining) and proc_id() == 0:
             self._say_how_to_resume()
+        if isinstance(error, SystemExit) and num_procs() > 1:
+            # Leaving alone is no way out of a job: the others would wait.
+            text = "".join(traceback.format_exception(kind, error, trace))
+            abort(f"Rank {proc_id()} of {num_procs()} left its run:\n{text}", 1)
         if self._signal is not None and (error is None or isinstance(error, StopTraining)):
-            if self._signal == signal.SIGINT:
+            if self._signal == signal.SIGUSR1 and JOB_VARIABLE in os.environ:
+                raise SystemExit(0) from None  # our launcher knows why, and says so by its status
+            if self._signal == signal.SIGINT and num_procs() == 1:
                 raise KeyboardInterrupt from None
             raise SystemExit(128 + self._signal) from None
 
@@ -225,6 +243,8 @@ class Run:
         def handler(number: int, frame: Any) -> None:
             self._signal = number
             restore()
+            if signal.SIGUSR1 in before:  # not a user's impatience: it may come once a machine
+                signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
         def restore() -> None:
             for number, old in before.items():
@@ -350,17 +370,21 @@ class Run:
 
     def collect(self, policy: Policy) -> list[Rollout]:
         """Run the policy for an epoch: one rollout for each of this process's shards."""
-        for rollout, streams, rng in zip(self.rollouts, self.streams, self._explore, strict=True):
-            if rollout.t < rollout.steps:
-                collect(rollout, streams, policy, rng, self._poll)
-        # Several processes must stop at the same point: here, where each has its data.
-        if num_procs() > 1 and any_process(self._signal is not None):
+        with contextlib.suppress(StopTraining):  # raised again below, on all processes together
+            for rollout, streams, rng in zip(
+                self.rollouts, self.streams, self._explore, strict=True
+            ):
+                if rollout.t < rollout.steps:
+                    collect(rollout, streams, policy, rng, self._poll)
+        # A signal may reach one process and not another, but saving takes them all.
+        self._signal = most(self._signal or 0) or None
+        if self._signal is not None:
             raise StopTraining
         return self.rollouts
 
     def _poll(self) -> None:
         sign_of_life()
-        if self._signal is not None and num_procs() == 1:
+        if self._signal is not None:
             raise StopTraining
 
     # ---- epochs, logs, checkpoints -------------------------------------------------------------
@@ -476,12 +500,10 @@ class Run:
             )
         for name, obj in self.tracked.items():
             obj.load_state_dict(state["tracked"][name])
+        fresh: list[tuple[int, int]] = []
         for i, shard in enumerate(self.shards.local):
             saved = state["shards"][shard]
-            for env in self.streams[i].load_state_dict(saved["streams"]):
-                self.logger.log(
-                    f"Environment {env} could not be restored: fresh episode.", "yellow"
-                )
+            fresh += [(shard, env) for env in self.streams[i].load_state_dict(saved["streams"])]
             self.rollouts[i].load_state_dict(saved["rollout"])
             self._explore[i].bit_generator.state = saved["explore"]
             self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
@@ -489,6 +511,9 @@ class Run:
         self.total_steps = state["total_steps"]
         self._start_time = time.time() - state["seconds"]
         self.logger.load_state_dict(state["logger"])
+        for shard, env in gather_lists(fresh):
+            where = f"{env} of shard {shard}" if self.shards.count > 1 else f"{env}"
+            self.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
         self._set_global_state(state["globals"])
 
     def _global_state(self) -> dict[str, Any]:
@@ -523,6 +548,25 @@ class Scalar:
     def load_state_dict(self, state: dict[str, float]) -> None:
         """The number, from a checkpoint."""
         self.value = float(state["value"])
+
+
+# The file in a run directory that says which job (of those that may be started again) writes it.
+_JOB_FILE = ".mpi_job"
+
+
+def _is_of_this_job(output_dir: Path) -> bool:
+    """Whether an earlier start of this same job has opened the run in `output_dir`.
+
+    Anything else there is an older run, which a job that lost a process must not continue.
+    """
+    job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
+    return job is not None and path.is_file() and path.read_text() == job
+
+
+def _sign_for_this_job(output_dir: Path) -> None:
+    job = os.environ.get(ID_VARIABLE)
+    if job is not None and proc_id() == 0:
+        atomic_write(output_dir / _JOB_FILE, job.encode())
 
 
 def _check_whole(name: str, value: Any, least: int) -> None:
