@@ -12,6 +12,7 @@ one.
 
 import contextlib
 import ctypes
+import math
 import os
 import shutil
 import signal
@@ -41,7 +42,7 @@ COLUMNS = 4
 # or of MPI, which fails in one process when another has gone.
 ERROR, LOST = "error", "lost"
 # Seconds that mpirun gets to end all processes after one of them has failed.
-_GRACE = 10.0
+_GRACE = 5.0
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -160,19 +161,20 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
             _kill_session(process.pid)  # mpirun may have been killed itself
         stopped_by.restore()
     errors = sorted(folder.glob(f"{ERROR}-*"), key=lambda path: path.stat().st_mtime_ns)
+    if errors:
+        _say(errors[0].read_text())
     if stopped_by.signal is not None:
         return 128 + stopped_by.signal, False
+    if errors:
+        return process.returncode if process.returncode > 0 else 1, False
     if hanging:
         _say(f"spinup: {hanging}\n")
         return 124, True
-    if errors:
-        _say(errors[0].read_text())
-        return process.returncode if process.returncode > 0 else 1, False
     if process.returncode:
         for path in sorted(folder.glob(f"{LOST}-*")):
             _say(path.read_text())
-        status = process.returncode if process.returncode > 0 else 128 - process.returncode
-        _say(f"spinup: a process of the job ended with status {status} and no word of its own\n")
+        status = max(1, process.returncode)  # below zero: mpirun itself was killed, by us or others
+        _say(f"spinup: a process of the job was lost (status {status})\n")
         return status, True
     return 0, False
 
@@ -215,18 +217,32 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _kill_session(session: int) -> None:
     """Kill every process of a session: mpirun gives its processes groups of their own."""
-    for pid in _running():
+    for pid in _members(session):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == session:
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
 
-def _running() -> list[int]:
-    """All process ids of this machine."""
+def _members(session: int) -> list[int]:
+    """The living processes of a session (a zombie is dead)."""
     if os.path.isdir("/proc/self"):
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    shown = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=False)
-    return [int(word) for word in shown.stdout.split()]
+        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    else:
+        command = ["ps", "-A", "-o", "pid=,stat="]
+        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        pairs = [line.split() for line in shown.splitlines()]
+        pids = [int(pid) for pid, state in pairs if not state.startswith("Z")]
+    members = []
+    for pid in pids:
+        with contextlib.suppress(OSError):  # gone in the meantime, or not ours to ask about
+            if os.getsid(pid) == session and not _is_zombie(pid):
+                members.append(pid)
+    return members
+
+
+def _is_zombie(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    # the name, in brackets, may hold anything; the state is the next word
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def _ends_with_us() -> Callable[[], None] | None:
@@ -241,22 +257,31 @@ def _ends_with_us() -> Callable[[], None] | None:
 def _wait(
     process: "subprocess.Popen[bytes]", launch: Launch, table: np.ndarray, folder: Path
 ) -> str:
-    """Wait for the end; what to say of processes that hang, '' if none does."""
+    """Wait for the end; what to say of processes that hang, '' if none does.
+
+    Comes back with mpirun still there when it has no process left, or does not end those it should.
+    """
     timeout = launch.timeout
     seen = np.array(table)
     changed = np.full(len(table), time.monotonic())
-    failed: float | None = None
+    failed = gone = math.inf  # when that was first seen
+    ours = 0  # most processes seen in the session of mpirun, itself included
+    interval = 0.1  # short at first: processes that fail at once should be seen
     while True:
+        interval = min(1.0, 1.1 * interval)
         try:
-            process.wait(min(1.0, timeout / 4))
+            process.wait(min(interval, timeout / 4))
             return ""
         except subprocess.TimeoutExpired:
             pass
         clock, now = time.monotonic(), np.array(table)
-        if any(folder.glob(f"{ERROR}-*")):
-            failed = clock if failed is None else failed
-            if clock - failed > _GRACE:
-                return ""  # mpirun was told to end all processes, and could not
+        # Open MPI's mpirun can miss the end of processes that die while others still connect.
+        here = len(_members(process.pid))
+        ours = max(ours, here)
+        gone = min(gone, clock) if here < 2 else math.inf
+        failed = min(failed, clock) if any(folder.glob(f"{ERROR}-*")) else math.inf
+        if clock - failed > _GRACE or clock - gone > (_GRACE if ours > 1 else 4 * _GRACE):
+            return ""
         changed[(now != seen).any(axis=1)] = clock
         seen = now
         stuck = _hanging(now, clock - changed, timeout, not (launch.hosts or launch.hostfile))

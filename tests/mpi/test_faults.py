@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spinup.utils.mpi_launch import COLUMNS, ENTERED, LEFT, RUNNING, STEPS, _hanging
+from spinup.utils import mpi_launch
+from spinup.utils.mpi_launch import COLUMNS, ENTERED, LEFT, RUNNING, STEPS, Launch, _hanging
 
 PROGRAM = Path(__file__).with_name("program_train.py")
 MESSAGE = "RuntimeError: the fault that was asked for"
@@ -62,9 +63,36 @@ def test_pitfall_24_an_exception_ends_the_job_with_its_traceback_last(start, tmp
 
 @pytest.mark.mpi
 def test_pitfall_24_an_exception_before_training_ends_the_job(start):
+    # Open MPI's mpirun sometimes stays for ever then: the launcher ends it
     job = start(*words(fault="import"))
-    assert job.wait() == 1
+    assert job.wait(40) != 0
     assert MESSAGE in job.stderr
+
+
+@pytest.mark.parametrize("leaves", ["true", "sleep 0.5 & wait"])
+def test_an_mpirun_that_outlives_its_processes_is_ended(monkeypatch, capfd, tmp_path, leaves):
+    fake = tmp_path / "mpirun"
+    fake.write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && exit\ntrap '' TERM\n{leaves}\nexec sleep 1000\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(mpi_launch, "find_mpirun", lambda: str(fake))
+    monkeypatch.setattr(mpi_launch, "_GRACE", 0.3)
+    assert mpi_launch.run_job(Launch(2)) == 1
+    assert "a process of the job was lost" in capfd.readouterr().err
+
+
+def test_an_mpirun_that_does_not_end_a_failed_job_is_ended(monkeypatch, capfd, tmp_path):
+    fake = tmp_path / "mpirun"
+    fake.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exit\ntrap '' TERM\n"
+        f"echo 'the traceback' > ${mpi_launch.JOB_VARIABLE}/error-1\nsleep 1000 & exec sleep 1000\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(mpi_launch, "find_mpirun", lambda: str(fake))
+    monkeypatch.setattr(mpi_launch, "_GRACE", 0.3)
+    assert mpi_launch.run_job(Launch(2, max_restarts=3)) == 1, "a mistake is not tried again"
+    assert capfd.readouterr().err == "\nthe traceback\n"
 
 
 @pytest.mark.mpi
@@ -89,7 +117,7 @@ def test_under_an_outer_launcher_the_traceback_of_another_rank_is_seen(start):
 def test_a_killed_process_ends_the_job(start, tmp_path):
     job = start(*words(fault="kill", rank=0))
     assert job.wait() == 128 + signal.SIGKILL
-    assert "ended with status 137" in job.stderr.rstrip().splitlines()[-1]
+    assert "a process of the job was lost (status 137)" in job.stderr.rstrip().splitlines()[-1]
     assert checkpoints(tmp_path) == ["step-000000000100"]
 
 
