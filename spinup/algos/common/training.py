@@ -16,7 +16,6 @@ of its episode, a half-filled rollout, the position in `progress.txt`. A run kil
 and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the same bits.
 """
 
-import contextlib
 import ctypes
 import json
 import math
@@ -372,15 +371,18 @@ class Run:
 
     def collect(self, policy: Policy) -> list[Rollout]:
         """Run the policy for an epoch: one rollout for each of this process's shards."""
-        with contextlib.suppress(StopTraining):  # raised again below, on all processes together
+        interrupted = False
+        try:
             for rollout, streams, rng in zip(
                 self.rollouts, self.streams, self._explore, strict=True
             ):
                 if rollout.t < rollout.steps:
                     collect(rollout, streams, policy, rng, self._poll)
+        except StopTraining:
+            interrupted = True
         # A signal may reach one process and not another, but saving takes them all.
-        self._signal = most(self._signal or 0) or None
-        if self._signal is not None:
+        if any_process(interrupted):
+            self._signal = most(self._signal or 0)
             raise StopTraining
         return self.rollouts
 
