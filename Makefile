@@ -11,7 +11,7 @@ WORKERS ?= 2
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test lint types format learn soak speed clean
+.PHONY: help .venv train test lint types format learn soak speed scaling clean
 
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -21,7 +21,7 @@ help: ## show this list
 # The stamp comes last, so that an install that broke off is done again.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mujoco,box2d,video,track]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mpi,mujoco,box2d,video,track]'
 	touch $@
 
 train: $(STAMP) ## train PPO on CartPole; leaves a learning curve and a clip of the agent
@@ -49,6 +49,9 @@ soak: $(STAMP) ## kill and resume runs until something differs
 
 speed: $(STAMP) ## measure steps a second
 	$(BIN)/python benchmarks/speed.py
+
+scaling: $(STAMP) ## measure what a second process brings and what averaging gradients costs
+	$(BIN)/python benchmarks/scaling.py
 
 clean: ## remove what was built or cached; keeps .venv and data
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

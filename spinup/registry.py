@@ -51,10 +51,10 @@ class Algorithm:
 _ANY = ("Discrete", "Box", "MultiDiscrete", "MultiBinary")
 
 ROWS: tuple[Algorithm, ...] = (
-    Algorithm("reinforce", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
-    Algorithm("vpg", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
-    Algorithm("trpo", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
-    Algorithm("ppo", ("pytorch",), _ANY, "vector", mpi=False, on_policy=True),
+    Algorithm("reinforce", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
+    Algorithm("vpg", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
+    Algorithm("trpo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
+    Algorithm("ppo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
 )
 
 

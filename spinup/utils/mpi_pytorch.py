@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from spinup.utils.mpi_tools import Shards, broadcast, mpi_avg, num_procs
+from spinup.utils.mpi_tools import Shards, allreduce, broadcast, num_procs
 
 Batch = Mapping[str, torch.Tensor]
 Loss = Callable[[Batch], tuple[torch.Tensor, dict[str, torch.Tensor]]]
@@ -22,27 +22,41 @@ def setup_pytorch_for_mpi() -> None:
 def mpi_avg_grads(module: nn.Module) -> None:
     """Average the gradients of `module` over processes, in one message.
 
-    Parameters with no gradient count as zero, so that every process sends the same number of bytes.
+    A parameter with no gradient on some process counts as zero there, so that every process sends
+    the same number of bytes; with none on any it keeps none.
     """
     if num_procs() == 1:
         return
     params = [p for p in module.parameters() if p.requires_grad]
-    flat = flatten([torch.zeros_like(p) if p.grad is None else p.grad for p in params])
-    average = torch.as_tensor(mpi_avg(flat.cpu().numpy())).to(flat.device)
-    for p, grad in zip(params, unflatten(average, params), strict=True):
-        p.grad = grad
+    if not params:
+        return
+    # In float64 when one of them is: torch refuses a gradient of another type than its parameter.
+    dtype = torch.float64 if any(p.dtype == torch.float64 for p in params) else torch.float32
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
+    present = torch.tensor([p.grad is not None for p in params], dtype=dtype)
+    flat = flatten([*(g.detach().cpu().to(dtype) for g in grads), present]).numpy()
+    total = np.empty_like(flat)
+    allreduce(flat, total)
+    average = torch.from_numpy(total / num_procs()).to(dtype)
+    n = len(average) - len(params)
+    for p, grad, some in zip(params, unflatten(average[:n], params), average[n:], strict=True):
+        # nowhere a gradient: an optimizer must skip it, as it does in a single process
+        p.grad = grad.to(p) if some > 0 else None
 
 
 def sync_params(module: nn.Module) -> None:
     """Give every process the parameters and buffers of process 0."""
     if num_procs() == 1:
         return
-    tensors = [t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()]
-    flat = flatten([t.detach() for t in tensors]).cpu().numpy()
+    tensors = [t.detach() for t in (*module.parameters(), *module.buffers()) if t.numel()]
+    if not tensors:
+        return
+    # As bytes: counters and half-width floats too arrive as they left.
+    flat = flatten([t.cpu().contiguous().reshape(-1).view(torch.uint8) for t in tensors]).numpy()
     broadcast(flat)
-    with torch.no_grad():
-        for t, value in zip(tensors, unflatten(torch.from_numpy(flat), tensors), strict=True):
-            t.copy_(value)
+    sizes = [t.numel() * t.element_size() for t in tensors]
+    for t, piece in zip(tensors, torch.from_numpy(flat).split(sizes), strict=True):
+        t.copy_(piece.clone().view(t.dtype).reshape(t.shape))
 
 
 def flatten(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

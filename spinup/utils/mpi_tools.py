@@ -9,33 +9,134 @@ out. Floating-point addition is not associative, so every sum over shards is tak
 the same seed and the same `shards` give the same bits on 1, 2 or 4 processes.
 """
 
+import contextlib
 import functools
+import importlib.util
+import itertools
 import os
-from collections.abc import Sequence
+import sys
+import traceback
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spinup.utils import mpi_launch
 from spinup.utils.errors import SpinupError
 
-# Set by the launchers of Open MPI, MPICH/Intel MPI (PMI) and Slurm's PMIx plug-in.
+# Set by the launchers of Open MPI, MPICH/Intel MPI and Slurm (whose PMI needs an MPI program).
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID")
+
+
+def under_launcher() -> bool:
+    """Whether `mpirun`, `mpiexec` or `srun` started this process."""
+    return any(name in os.environ for name in _RANK_VARIABLES)
 
 
 @functools.cache
 def _comm() -> Any:
     """MPI's world communicator when a launcher started several of us, else None."""
     sizes = [int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ]
+    if not sizes and under_launcher():
+        sizes = [int(os.environ.get("SLURM_NTASKS", 1))]
     if max(sizes, default=1) <= 1:
         return None
     try:
         from mpi4py import MPI
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # the latter: mpi4py is there, its library is not
         raise SpinupError(
-            "this program was started by an MPI launcher but mpi4py is missing: "
-            "pip install 'spinup[mpi]'"
+            "this program was started by an MPI launcher but mpi4py or its MPI library is missing "
+            f"({error}): {mpi_launch.INSTALL}"
         ) from error
-    return MPI.COMM_WORLD
+    comm = MPI.COMM_WORLD
+    if comm.Get_size() == 1:
+        library = MPI.Get_library_version().split(",")[0].strip()
+        raise SpinupError(
+            f"{max(sizes)} processes were started by a launcher that the MPI library of mpi4py "
+            f"({library}) does not belong to, so each sees itself alone: use that library's mpirun"
+        )
+    sys.excepthook = _abort_on_exception
+    return comm
+
+
+def _abort_on_exception(
+    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+) -> None:
+    """An exception in one process ends the job: the others would wait for it for ever."""
+    if issubclass(kind, KeyboardInterrupt):
+        abort(f"Rank {proc_id()} of {num_procs()} was interrupted.", 130)
+    from mpi4py import MPI
+
+    text = "".join(traceback.format_exception(kind, error, trace))
+    # MPI itself fails where another process has gone: that one is the cause, not this program.
+    kept = mpi_launch.LOST if issubclass(kind, MPI.Exception) else mpi_launch.ERROR
+    abort(f"Rank {proc_id()} of {num_procs()} failed:\n{text}", 1, kept)
+
+
+def abort(message: str, status: int, kept: str = mpi_launch.ERROR) -> None:
+    """End all processes with `status`; the launcher prints `message` last.
+
+    `kept` is the name under which the launcher finds it: an error of the program, by default.
+    """
+    message = message if message.endswith("\n") else message + "\n"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    folder = os.environ.get(mpi_launch.JOB_VARIABLE, "")
+    if os.path.isdir(folder):
+        # written aside and renamed: the launcher never sees half of it
+        part = os.path.join(folder, f"part-{proc_id()}")
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(message)
+        os.replace(part, os.path.join(folder, f"{kept}-{proc_id()}"))
+    else:  # no launcher of ours, or one on another machine
+        with open(_first_stderr(), "w", encoding="utf-8", closefd=False) as file:
+            file.write(message)
+    comm = _comm()
+    if comm is None:
+        raise SystemExit(status)
+    comm.Abort(status)
+
+
+@functools.cache
+def _table() -> np.ndarray | None:
+    """This process's row of the launcher's table, if a launcher of ours watches."""
+    path = os.path.join(os.environ.get(mpi_launch.JOB_VARIABLE, ""), "table")
+    if _comm() is None or not os.path.isfile(path):
+        return None
+    shape = num_procs(), mpi_launch.COLUMNS
+    table = np.memmap(path, dtype=np.int64, mode="r+", shape=shape)
+    return np.asarray(table)[proc_id()]  # a plain array counts ten times as fast as a memmap
+
+
+def sign_of_life() -> None:
+    """Tell the launcher that this process makes progress; next to free."""
+    table = _table()
+    if table is not None:
+        table[mpi_launch.STEPS] += 1
+
+
+def in_a_run(running: bool) -> None:
+    """Tell the launcher whether this process trains: outside a run, silence means nothing."""
+    table = _table()
+    if table is not None:
+        table[mpi_launch.RUNNING] = int(running)
+
+
+@contextlib.contextmanager
+def _collective() -> Iterator[None]:
+    """Tell the launcher that this process waits for the others."""
+    table = _table()
+    if table is None:
+        yield
+        return
+    table[mpi_launch.ENTERED] += 1
+    try:
+        yield
+    finally:
+        table[mpi_launch.LEFT] += 1
 
 
 def proc_id() -> int:
@@ -55,17 +156,51 @@ def msg(m: Any, string: str = "") -> None:
     print(f"Message from {proc_id()}: {string} \t {m}")
 
 
-def mpi_fork(n: int, bind_to_core: bool = False) -> None:
+def mpi_fork(n: int, bind_to_core: bool = False, **options: Any) -> None:
     """Run the current program as `n` processes; `n <= 1` means no fork and returns at once.
 
-    Inside a program that a launcher has already started this returns too: the processes exist.
+    Starts this program again under the MPI beside the interpreter, or on PATH, waits for it and
+    exits with its status. Inside a program that a launcher has already started it returns: the
+    processes exist. `options` are the other attributes of `spinup.utils.mpi_launch.Launch`.
     """
-    if n <= 1 or _comm() is not None:
+    if under_launcher():
+        _separate_output()
         return
-    raise SpinupError(
-        f"training over {n} processes is not available in this version: "
-        "use num_envs (--num_envs) to step several environments in one process"
-    )
+    if n <= 1:
+        return
+    if hasattr(sys, "ps1") or Path(sys.argv[0]).name == "ipykernel_launcher.py":
+        raise SpinupError(
+            f"training over {n} processes starts the program again, which an interactive session "
+            "cannot: put the code into a file and run that"
+        )
+    if importlib.util.find_spec("mpi4py") is None:
+        raise SpinupError(f"training over {n} processes needs mpi4py and MPI: {mpi_launch.INSTALL}")
+    launch = mpi_launch.Launch(n, bind_to_core, **options)
+    sys.stdout.flush()
+    sys.exit(mpi_launch.run_job(launch))
+
+
+@functools.cache
+def _separate_output() -> None:
+    """Only the first process prints; what the others print goes to files, or nowhere."""
+    if proc_id() == 0:
+        return
+    _first_stderr()
+    target, folder = os.devnull, os.environ.get(mpi_launch.LOG_VARIABLE)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+        target = os.path.join(folder, f"rank-{proc_id()}.txt")
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(fd, stream.fileno())
+    os.close(fd)
+
+
+@functools.cache
+def _first_stderr() -> int:
+    """Standard error as it was before `_separate_output` turned it away: for last words."""
+    return os.dup(2)
 
 
 def allreduce(x: np.ndarray, out: np.ndarray, op: Any = None) -> None:
@@ -76,14 +211,49 @@ def allreduce(x: np.ndarray, out: np.ndarray, op: Any = None) -> None:
         return
     from mpi4py import MPI
 
-    comm.Allreduce(x, out, op=MPI.SUM if op is None else op)
+    with _collective():
+        comm.Allreduce(x, out, op=MPI.SUM if op is None else op)
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
     """Overwrite the array `x` on every process with the one of process `root`."""
     comm = _comm()
     if comm is not None:
-        comm.Bcast(x, root=root)
+        with _collective():
+            comm.Bcast(x, root=root)
+
+
+def broadcast_object(x: Any) -> Any:
+    """What process 0 passes in, on every process."""
+    comm = _comm()
+    if comm is None:
+        return x
+    with _collective():
+        return comm.bcast(x)
+
+
+def gather_lists(x: list[Any]) -> list[Any]:
+    """The lists of all processes joined in rank order, on process 0; an empty one on the others."""
+    comm = _comm()
+    if comm is None:
+        return x
+    with _collective():
+        parts = comm.gather(x)
+    return [] if parts is None else [item for part in parts for item in part]
+
+
+def any_process(flag: bool) -> bool:
+    """Whether `flag` is true on at least one process."""
+    return bool(most(int(flag)))
+
+
+def most(x: int) -> int:
+    """The largest `x` of all processes."""
+    comm = _comm()
+    if comm is None:
+        return x
+    with _collective():
+        return max(comm.allgather(x))
 
 
 def mpi_op(x: Any, op: Any = None) -> Any:
@@ -153,7 +323,60 @@ def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
 def _gather(rows: np.ndarray) -> np.ndarray:
     """The rows of all processes, in rank order."""
     comm = _comm()
-    return rows if comm is None else np.concatenate(comm.allgather(rows))
+    if comm is None:
+        return rows
+    with _collective():
+        return np.concatenate(comm.allgather(rows))
+
+
+# Below this many numbers (over all shards) one message to everybody is quicker than two to each.
+_SMALL = 1 << 16
+
+
+def _ordered_sum(comm: Any, parts: np.ndarray) -> np.ndarray:
+    """Sum over all rows of all processes' (k, n) arrays, row after row in rank order.
+
+    As fast as an Allreduce, but with a fixed order of additions. Large arrays are cut into as many
+    pieces as there are processes; each adds up one piece for all, then the sums are shared. Pieces
+    may differ by one number in length, so that nothing is padded and one row is sent as it lies.
+    """
+    procs, (k, n) = comm.Get_size(), parts.shape
+    if procs * k == 2:  # a + b and b + a are the same bits
+        total = np.empty(n, parts.dtype)
+        with _collective():
+            comm.Allreduce(parts, total)
+        return total
+    if procs * k * n <= _SMALL:
+        rows = np.empty((procs * k, n), parts.dtype)
+        with _collective():
+            comm.Allgather(parts, rows)
+        for row in rows[1:]:
+            rows[0] += row
+        return rows[0]
+    cuts = [n * rank // procs for rank in range(procs + 1)]
+    sizes = [stop - start for start, stop in itertools.pairwise(cuts)]
+    own = sizes[comm.Get_rank()]
+    if k > 1:  # the rows of one piece side by side
+        packed = np.empty(k * n, parts.dtype)
+        for start, stop in itertools.pairwise(cuts):
+            packed[k * start : k * stop].reshape(k, -1)[:] = parts[:, start:stop]
+        parts = packed
+    sending = [k * size for size in sizes], [k * cut for cut in cuts[:-1]]
+    received = np.empty((procs * k, own), parts.dtype)  # rank after rank: shard order
+    total = np.empty(n, parts.dtype)
+    with _collective():
+        comm.Alltoallv([parts, sending], [received, [k * own] * procs])
+        for row in received[1:]:
+            received[0] += row
+        comm.Allgatherv(received[0], [total, (sizes, cuts[:-1])])
+    return total
+
+
+def _add_up(rows: np.ndarray) -> np.ndarray:
+    total = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    return total
 
 
 class Shards:
@@ -188,12 +411,18 @@ class Shards:
         """Sum over all shards, in shard order, of one array for each local shard."""
         if len(parts) != len(self.local):
             raise ValueError(f"{len(parts)} parts for {len(self.local)} local shards")
-        stacked = _gather(np.stack(parts)) if self.count > 1 else parts
-        total = np.array(stacked[0])
-        for part in stacked[1:]:
-            total += part
-        return total
+        # one part, the usual case with several processes, is not copied
+        stacked = np.stack(parts) if len(parts) > 1 else np.asarray(parts[0])[None]
+        comm = _comm()
+        if comm is None:
+            return _add_up(stacked)
+        flat = np.ascontiguousarray(stacked.reshape(len(stacked), -1))
+        return _ordered_sum(comm, flat).reshape(stacked.shape[1:])
 
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Mean over all shards of one array for each local shard."""
-        return self.sum(parts) / self.count
+        total = self.sum(parts)
+        if total.dtype.kind == "f":
+            total /= self.count  # in place: the array is ours
+            return total
+        return total / self.count

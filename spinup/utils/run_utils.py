@@ -28,6 +28,7 @@ from typing import Any
 
 from spinup import user_config
 from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_launch import TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
@@ -54,7 +55,9 @@ def setup_logger_kwargs(
     """
     if not isinstance(exp_name, str) or not exp_name:
         raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}.")
-    now = time.localtime()  # read once: the two folders must not disagree around midnight
+    # Read once: the two folders must not disagree around midnight, nor the processes of a job (or a
+    # second start of it) about the second.
+    now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
     day, moment = "", ""
     if datestamp or user_config.FORCE_DATESTAMP:
         day = time.strftime("%Y-%m-%d_", now)
@@ -100,7 +103,7 @@ def call_experiment(
         exp_name: name of the experiment and of its folder.
         thunk: a training function, or anything called like one.
         seed: the run's seed.
-        num_cpu: number of processes; 'auto' takes one a core, 1 or less means this one alone.
+        num_cpu: number of processes; 'auto' takes one a physical core, 1 or less this one alone.
         data_dir, datestamp: see `setup_logger_kwargs`.
         **kwargs: the other arguments of `thunk`.
     """
@@ -108,7 +111,7 @@ def call_experiment(
         raise SpinupError(f"an experiment needs a function to run, not {thunk!r}.")
     from spinup.utils.mpi_tools import mpi_fork, proc_id
 
-    mpi_fork(_process_count(num_cpu))
+    mpi_fork(process_count(num_cpu))
     chosen = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
     kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
     kwargs["seed"] = seed
@@ -136,9 +139,12 @@ def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Cal
     return functools.partial(make_env, env_name, dict(env_kwargs or {}))
 
 
-def _process_count(num_cpu: int | str) -> int:
+def process_count(num_cpu: int | str) -> int:
+    """`num_cpu` as a number; 'auto' is one process for each physical core that we may use."""
     if num_cpu == "auto":
-        return os.cpu_count() or 1
+        from spinup.utils.mpi_launch import physical_cores
+
+        return physical_cores()
     if isinstance(num_cpu, bool) or not isinstance(num_cpu, int):
         raise SpinupError(f"num_cpu must be a whole number or 'auto', not {num_cpu!r}.")
     return num_cpu
@@ -300,7 +306,7 @@ class ExperimentGrid:
         from spinup.utils.mpi_tools import mpi_fork, proc_id
 
         cells = self.cells(thunk)
-        mpi_fork(_process_count(num_cpu))  # before anything is printed: each process comes by here
+        mpi_fork(process_count(num_cpu))  # before anything is printed: each process comes by here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
             for name in dict.fromkeys(cell.exp_name for cell in cells):

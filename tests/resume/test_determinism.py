@@ -89,7 +89,7 @@ def test_environments_of_one_run_are_seeded_differently(runs):
     """With one seed for all of them the streams would be copies of each other."""
     out = runs.new_dir()
     runs.train(runs.small("ppo", "CartPole-v1", num_envs=4, epochs=1), out)
-    seeds = runs.state(out)["streams"][0]["seeds"]
+    seeds = runs.state(out)["shards"][0]["streams"]["seeds"]
     assert len(set(seeds)) == 4
 
 

@@ -69,8 +69,8 @@ def test_killed_many_times_in_a_row(runs, request, env):
 def test_checkpoints_lie_in_the_middle_of_episodes(runs):
     """What the tests here rest on: without it they would not say anything about environments."""
     for env in ENVS:
-        for saved in runs.state(runs.reference(runs.small("ppo", env)))["streams"]:
-            assert all(len(actions) > 0 for actions in saved["actions"])
+        for saved in runs.state(runs.reference(runs.small("ppo", env)))["shards"]:
+            assert all(len(actions) > 0 for actions in saved["streams"]["actions"])
 
 
 @pytest.mark.parametrize("env", [*ENVS, "Hopper-v5"])

@@ -25,7 +25,7 @@ def test_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, env, name):
     state = runs.state(out)
     # really in the middle: epoch 3 has 20 of its 60 steps, after weights that have been learned
     assert (state["epoch"], state["total_steps"]) == (3, 180)
-    assert [rollout["t"] for rollout in state["rollouts"]] == [20]
+    assert [shard["rollout"]["t"] for shard in state["shards"]] == [20]
     assert len(runs.table(out)) == 3
     assert not (out / ".finished").exists()
     last = printed.strip().splitlines()
@@ -52,7 +52,9 @@ def test_stopped_over_and_over(runs):
     positions = []
     for _ in range(4):
         stop(runs, spec, out, 50, "SIGTERM", resume=True)
-        positions.append(runs.state(out)["total_steps"] + runs.state(out)["rollouts"][0]["t"])
+        positions.append(
+            runs.state(out)["total_steps"] + runs.state(out)["shards"][0]["rollout"]["t"]
+        )
     assert positions == sorted(set(positions)), "no progress"
     runs.resume(spec, out)
     runs.assert_same(spec, out)
@@ -64,7 +66,7 @@ def test_stopped_at_the_edges_of_an_epoch(runs, at):
     spec = runs.small("vpg", "CartPole-v1")
     out = runs.new_dir()
     stop(runs, spec, out, at)
-    rollout = runs.state(out)["rollouts"][0]
+    rollout = runs.state(out)["shards"][0]["rollout"]
     assert runs.state(out)["total_steps"] + rollout["t"] == at
     assert rollout["t"] == at % 60
     runs.resume(spec, out)
@@ -91,7 +93,7 @@ def test_everything_on_and_several_environments(runs, name):
     )
     out = runs.new_dir()
     stop(runs, spec, out, 200, name)
-    assert 0 < runs.state(out)["rollouts"][0]["t"] < 20
+    assert 0 < runs.state(out)["shards"][0]["rollout"]["t"] < 20
     runs.resume(spec, out)
     runs.assert_same(spec, out)
 
@@ -102,7 +104,7 @@ def test_shards_stop_between_each_other(runs):
     for at, filled in [(190, [10, 0]), (215, [30, 5]), (210, [30, 0])]:
         out = runs.new_dir()
         stop(runs, spec, out, at)
-        assert [rollout["t"] for rollout in runs.state(out)["rollouts"]] == filled
+        assert [shard["rollout"]["t"] for shard in runs.state(out)["shards"]] == filled
         runs.resume(spec, out)
         runs.assert_same(spec, out)
 
@@ -131,7 +133,7 @@ def test_worker_processes_outlive_the_signal(runs, do):
     spec = runs.small("ppo", "CartPole-v1", num_envs=3)
     out = runs.new_dir()
     stop(runs, spec, out, 70, do, vector="async")
-    assert 0 < runs.state(out)["rollouts"][0]["t"] < 20
+    assert 0 < runs.state(out)["shards"][0]["rollout"]["t"] < 20
     runs.resume(spec, out, vector="async")
     runs.assert_same(spec, out)
 
@@ -142,7 +144,7 @@ def test_a_second_ctrl_c_stops_at_once(runs):
     process = runs.start(spec, out, at_step={"n": 200, "do": "SIGINT+SIGINT"})
     assert process.wait() == -signal.SIGINT
     assert "Stopped and saved" not in process.output()
-    assert runs.state(out)["rollouts"][0]["t"] == 0, "it took the time to save"
+    assert runs.state(out)["shards"][0]["rollout"]["t"] == 0, "it took the time to save"
     runs.resume(spec, out)
     runs.assert_same(spec, out)
 

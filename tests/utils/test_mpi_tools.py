@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-import threading
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,78 +17,6 @@ numbers = st.floats(-1e6, 1e6)
 chunks = st.lists(
     hnp.arrays(np.float64, st.integers(0, 8), elements=numbers), min_size=1, max_size=6
 )
-
-
-class World:
-    """Processes played by threads: enough of an MPI communicator for what the library asks."""
-
-    def __init__(self, size):
-        self.size = size
-        self.messages = 0
-        self._barrier = threading.Barrier(size, timeout=20)
-        self._slots = [None] * size
-        self._rank = threading.local()
-
-    def comm(self):
-        return self if self.size > 1 else None
-
-    def Get_rank(self):
-        return self._rank.value
-
-    def Get_size(self):
-        return self.size
-
-    def allgather(self, x):
-        rank = self._rank.value
-        self._slots[rank] = x
-        self._barrier.wait()
-        out = list(self._slots)
-        if self._barrier.wait() == 0:
-            self.messages += 1
-        return out
-
-    def Allreduce(self, x, out, op=None):
-        parts = np.stack(self.allgather(x.copy()))
-        out[...] = parts.max(0) if op == "max" else parts.sum(0)
-
-    def Bcast(self, x, root=0):
-        x[...] = self.allgather(x.copy())[root]
-
-    def run(self, function):
-        """`function(rank)` on every process; the results in rank order."""
-        results, errors = [None] * self.size, []
-
-        def work(rank):
-            self._rank.value = rank
-            try:
-                results[rank] = function(rank)
-            except BaseException as error:
-                errors.append(error)
-                self._barrier.abort()
-
-        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(self.size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=30)
-        if errors:
-            raise errors[0]
-        return results
-
-
-@pytest.fixture
-def world(monkeypatch):
-    """A function that makes this a job of so many processes."""
-
-    def make(size):
-        world = World(size)
-        monkeypatch.setattr(mpi_tools, "_comm", world.comm)
-        package = ModuleType("mpi4py")
-        package.MPI = SimpleNamespace(SUM="sum", MAX="max")
-        monkeypatch.setitem(sys.modules, "mpi4py", package)
-        return world
-
-    return make
 
 
 # ---- one process -----------------------------------------------------------------------------
@@ -212,63 +138,3 @@ def test_fewer_than_one_shard_is_refused(count):
 
 
 # ---- several processes, played by threads ----------------------------------------------------
-
-
-@pytest.mark.parametrize("procs", [1, 2, 4])
-def test_sums_over_shards_are_the_same_bits_on_any_number_of_processes(world, procs):
-    rng = np.random.default_rng(0)
-    parts = [rng.normal(size=5) * 10.0**k for k in (8, -8, 3, 0)]
-    want = ((parts[0] + parts[1]) + parts[2]) + parts[3]
-
-    def work(rank):
-        shards = Shards(4)
-        return shards.sum([parts[i] for i in shards.local]), list(shards.local)
-
-    results = world(procs).run(work)
-    assert [i for _, local in results for i in local] == [0, 1, 2, 3]
-    for total, _ in results:
-        np.testing.assert_array_equal(total, want)
-
-
-@pytest.mark.parametrize("procs", [1, 2, 4])
-def test_statistics_are_the_same_bits_however_shards_are_grouped(world, procs):
-    rng = np.random.default_rng(1)
-    parts = [rng.normal(size=n) * s for n, s in ((3, 1e7), (5, 1e-3), (0, 1), (4, 1.0))]
-    want = chunk_statistics(parts)
-
-    def work(rank):
-        per = 4 // procs
-        return chunk_statistics(parts[rank * per : (rank + 1) * per])
-
-    assert world(procs).run(work) == [want] * procs
-
-
-def test_pitfall_22_a_process_with_nothing_takes_part_in_the_statistics(world):
-    results = world(2).run(lambda rank: chunk_statistics([[1.0, 3.0]] if rank else [[]]))
-    assert results == [(2.0, 1.0, 1.0, 3.0)] * 2
-    results = world(2).run(lambda rank: mpi_tools.mpi_statistics_scalar([5.0] if rank else []))
-    assert [float(mean) for mean, _ in results] == [5, 5]
-
-
-def test_reductions_over_processes(world):
-    results = world(4).run(lambda rank: (mpi_tools.mpi_sum(rank), mpi_tools.mpi_avg([rank, 1.0])))
-    for total, mean in results:
-        assert total == 6 and mean.tolist() == [1.5, 1.0]
-
-    def send(rank):
-        x = np.full(2, float(rank))
-        mpi_tools.broadcast(x, root=3)
-        return x.tolist()
-
-    assert world(4).run(send) == [[3, 3]] * 4
-    assert world(2).run(lambda rank: mpi_tools.mpi_op(rank, "max")) == [1, 1]
-
-
-def test_pitfall_23_shards_must_divide_among_the_processes(world):
-    with pytest.raises(SpinupError, match="shards=3 cannot be split evenly over 2 processes"):
-        world(2).run(lambda rank: Shards(3))
-    assert world(2).run(lambda rank: list(Shards().local)) == [[0], [1]]
-
-
-def test_inside_a_launcher_nothing_is_forked(world):
-    assert world(2).run(lambda rank: mpi_tools.mpi_fork(4)) == [None, None]

@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spinup import user_config
 from spinup.registry import nearest
 from spinup.utils.errors import SpinupError
-from spinup.utils.run_utils import ExperimentGrid, env_maker
+from spinup.utils.mpi_tools import abort, mpi_fork, num_procs, under_launcher
+from spinup.utils.run_utils import ExperimentGrid, env_maker, process_count
 
 # Short and original names of flags -> the key they stand for.
 ALIASES = {
@@ -38,7 +40,19 @@ ALIASES = {
 }
 
 # Keys that say how to run rather than what: one value each, never part of a grid.
-RUN_KEYS = ("exp_name", "data_dir", "num_cpu", "datestamp", "config", "l")
+RUN_KEYS = (
+    "exp_name",
+    "data_dir",
+    "num_cpu",
+    "hosts",
+    "hostfile",
+    "max_restarts",
+    "log_all_ranks",
+    "mpi_timeout",
+    "datestamp",
+    "config",
+    "l",
+)
 
 # Arguments of every algorithm that are about the run as a whole: one value each as well.
 ONCE_KEYS = ("resume", "overwrite", "progress")
@@ -50,7 +64,7 @@ NOT_FLAGS = {
 }
 
 # Keys whose values stay the text they were typed as, `--exp_name 1` too.
-TEXT_KEYS = ("env_name", "exp_name", "data_dir", "config")
+TEXT_KEYS = ("env_name", "exp_name", "data_dir", "config", "hosts", "hostfile")
 
 # Activations by their plain name -> (name in torch.nn, name in tf.nn).
 ACTIVATIONS = {
@@ -88,6 +102,7 @@ class Plan:
 
     grid: ExperimentGrid
     num_cpu: int | str
+    mpi: dict[str, Any]
     data_dir: str | None
     datestamp: bool
 
@@ -452,6 +467,10 @@ def plan(
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
         raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}.")
+    for key in ("hosts", "hostfile", "max_restarts"):
+        if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
+            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu.")
+    mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
     datestamp = once("datestamp", False)
     if not isinstance(datestamp, bool):
         raise SpinupError(f"'--dt' is either True or False, not {datestamp!r}.")
@@ -473,7 +492,31 @@ def plan(
     grid = ExperimentGrid(name=exp_name)
     for key, vals in values.items():
         grid.add(key, vals, shorthand=flags[key].shorthand if key in flags else None)
-    return Plan(grid, num_cpu, data_dir, datestamp)
+    if mpi.get("max_restarts") and datestamp:
+        raise SpinupError("'--max_restarts' cannot find its run under a new date: leave out --dt.")
+    return Plan(grid, num_cpu, mpi, data_dir, datestamp)
+
+
+def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any]:
+    """How the processes of `--cpu N` are started, from the flags that say so."""
+    options: dict[str, Any] = {}
+    for key in ("hosts", "hostfile"):
+        value = once(key, None)
+        if value is not None:
+            options[key] = value
+    if "hostfile" in options and not Path(options["hostfile"]).is_file():
+        raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist.")
+    restarts, timeout = once("max_restarts", 0), once("mpi_timeout", 300)
+    if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+        raise SpinupError(f"'--max_restarts' must be a whole number, not {restarts!r}.")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
+        raise SpinupError(f"'--mpi_timeout' must be a number of seconds, not {timeout!r}.")
+    log_all = once("log_all_ranks", False)
+    if not isinstance(log_all, bool):
+        raise SpinupError(f"'--log_all_ranks' is either True or False, not {log_all!r}.")
+    options.update(max_restarts=restarts, timeout=timeout)
+    options["log_all_ranks"] = str(folder / "rank_logs") if log_all else None
+    return options
 
 
 def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
@@ -509,6 +552,7 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
                 warnings.simplefilter("ignore")  # the run itself will say it
                 env_maker(*wanted)().close()
             tried.append(wanted)
+    mpi_fork(process_count(ready.num_cpu), **ready.mpi)
     ready.grid.run(
         algo_fn, num_cpu=ready.num_cpu, data_dir=ready.data_dir, datestamp=ready.datestamp
     )
@@ -561,7 +605,11 @@ def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]
         ("--l", "number of hidden layers, with one width in --hid"),
         ("--act", f"activation: {', '.join(ACTIVATIONS)}"),
         ("--ac_kwargs:KEY", "another argument of the actor-critic"),
-        ("--cpu, --num_cpu", "number of processes (default: 1)"),
+        ("--cpu, --num_cpu", "number of MPI processes, or auto: one a core (default: 1)"),
+        ("--hosts, --hostfile", "machines to start them on: a,b or a:4,b:4, or a file of names"),
+        ("--max_restarts", "start again from the checkpoint when a process is lost (default: 0)"),
+        ("--log_all_ranks", "keep what the other processes print, in the experiment's rank_logs"),
+        ("--mpi_timeout", "seconds of silence after which a process hangs (default: 300)"),
         ("--exp_name", "name of the experiment and its folder"),
         ("--data_dir", "where experiments are kept"),
         ("--dt, --datestamp", "put the date into the names of folders"),
@@ -594,7 +642,14 @@ def wants_help(words: Iterable[str]) -> bool:
 
 def fail(error: SpinupError) -> int:
     """Say what was wrong with the input in one line; the exit code for it."""
-    print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
+    sentence = f"spinup: {' '.join(str(error).split())}"
+    try:
+        several = num_procs() > 1
+    except SpinupError:  # MPI itself may be what is wrong
+        several = False
+    if several:
+        abort(sentence, 2)  # the other processes may not have noticed
+    print(sentence, file=sys.stderr)
     return 2
 
 

@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,10 +38,22 @@ from spinup.algos.common.collect import Policy, Rollout, collect
 from spinup.envs.make import env_record
 from spinup.envs.spaces import check_spaces, space_to_json
 from spinup.envs.streams import WorkerEnv, make_streams
-from spinup.utils.checkpoint import RunLock, load_checkpoint, save_checkpoint
+from spinup.utils.checkpoint import RunLock, atomic_write, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
-from spinup.utils.mpi_tools import Shards, num_procs
+from spinup.utils.mpi_launch import ID_VARIABLE, JOB_VARIABLE
+from spinup.utils.mpi_tools import (
+    Shards,
+    abort,
+    any_process,
+    broadcast_object,
+    gather_lists,
+    in_a_run,
+    most,
+    num_procs,
+    proc_id,
+    sign_of_life,
+)
 from spinup.utils.progress import ProgressBar
 from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
 from spinup.utils.serialization_utils import convert_json
@@ -90,6 +103,7 @@ class Run:
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
+        self._saved_steps = 0
         self.tracked: dict[str, Any] = {}
         self._signal: int | None = None
         self._closers: list[Callable[[], Any]] = []
@@ -106,12 +120,13 @@ class Run:
 
     def _open(self) -> None:
         config = self.config
-        if num_procs() > 1:
-            raise SpinupError(
-                "training under an MPI launcher is not available in this version: start one process"
-            )
+        in_a_run(True)
+        self._closers.append(lambda: in_a_run(False))
         logger_kwargs = dict(config["logger_kwargs"])
         output_dir = logger_kwargs.get("output_dir")
+        if output_dir is not None and broadcast_object(_is_of_this_job(Path(str(output_dir)))):
+            # the launcher started us again after a process was lost
+            config.update(resume=True, overwrite=False)
         resume = config["resume"]
         if resume and output_dir is None:
             raise SpinupError("resume=True needs logger_kwargs with the output_dir to continue")
@@ -119,7 +134,9 @@ class Run:
             raise SpinupError("resume=True and overwrite=True contradict each other: choose one")
         saved: dict[str, Any] | None = None
         if resume:
-            loaded = self._load(Path(str(output_dir)))
+            # Process 0 alone locks and reads; the others may not even see its disk.
+            loaded = self._load(Path(str(output_dir))) if proc_id() == 0 else None
+            loaded = broadcast_object(loaded)
             if loaded is not None:
                 saved, where = loaded
                 self._apply_recorded(saved, where)
@@ -139,7 +156,8 @@ class Run:
             overwrite=config["overwrite"],
         )
         self._closers.append(self.logger.close)
-        self.output_dir = Path(str(self.logger.output_dir))
+        self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
+        _sign_for_this_job(self.output_dir)
         self._limit_threads()
         keep_freed_memory()
         self.logger.save_config(self._config_record())
@@ -147,7 +165,7 @@ class Run:
         self._catch_signals()
         self.bar = ProgressBar(
             config["epochs"] * config["steps_per_epoch"],
-            enabled=bool(config["progress"]),
+            enabled=bool(config["progress"]) and proc_id() == 0,
             initial=0 if saved is None else saved["total_steps"],
         )
         self._closers.append(self.bar.close)
@@ -188,12 +206,19 @@ class Run:
         try:
             if isinstance(error, StopTraining):
                 self.save()
+                any_process(False)  # nobody leaves while process 0 still writes
         finally:
             self._close()
-        if isinstance(error, StopTraining):
+        if isinstance(error, StopTraining) and proc_id() == 0:
             self._say_how_to_resume()
+        if isinstance(error, SystemExit) and num_procs() > 1:
+            # Leaving alone is no way out of a job: the others would wait.
+            text = "".join(traceback.format_exception(kind, error, trace))
+            abort(f"Rank {proc_id()} of {num_procs()} left its run:\n{text}", 1)
         if self._signal is not None and (error is None or isinstance(error, StopTraining)):
-            if self._signal == signal.SIGINT:
+            if self._signal == signal.SIGUSR1 and JOB_VARIABLE in os.environ:
+                raise SystemExit(0) from None  # our launcher knows why, and says so by its status
+            if self._signal == signal.SIGINT and num_procs() == 1:
                 raise KeyboardInterrupt from None
             raise SystemExit(128 + self._signal) from None
 
@@ -204,7 +229,7 @@ class Run:
 
     def _say_how_to_resume(self) -> None:
         print(
-            f"Stopped and saved after {self.total_steps_now()} steps. To continue exactly from "
+            f"Stopped and saved after {self._saved_steps} steps. To continue exactly from "
             f"here, call {self.algo} again with resume=True (command line: add --resume) for "
             f"{self.output_dir}",
             file=sys.stderr,
@@ -219,12 +244,17 @@ class Run:
         def handler(number: int, frame: Any) -> None:
             self._signal = number
             restore()
+            if signal.SIGUSR1 in before:  # not a user's impatience: it may come once a machine
+                signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
         def restore() -> None:
             for number, old in before.items():
                 signal.signal(number, old)
 
-        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if num_procs() > 1:
+            stops.append(signal.SIGUSR1)  # how the launcher passes the others on
+        before = {n: signal.getsignal(n) for n in stops}
         for number in before:
             signal.signal(number, handler)
         self._closers.append(restore)
@@ -254,7 +284,8 @@ class Run:
             elif given != recorded:
                 if name == "shards":
                     raise SpinupError(f"the saved run has shards={recorded}, not {given}")
-                print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
+                if proc_id() == 0:
+                    print(f"{name}={recorded} is re-applied from the saved run (asked: {given})")
                 self.config[name] = recorded
 
     def _check_same_env(self, saved: dict[str, Any]) -> None:
@@ -340,12 +371,23 @@ class Run:
 
     def collect(self, policy: Policy) -> list[Rollout]:
         """Run the policy for an epoch: one rollout for each of this process's shards."""
-        for rollout, streams, rng in zip(self.rollouts, self.streams, self._explore, strict=True):
-            if rollout.t < rollout.steps:
-                collect(rollout, streams, policy, rng, self._poll)
+        interrupted = False
+        try:
+            for rollout, streams, rng in zip(
+                self.rollouts, self.streams, self._explore, strict=True
+            ):
+                if rollout.t < rollout.steps:
+                    collect(rollout, streams, policy, rng, self._poll)
+        except StopTraining:
+            interrupted = True
+        # A signal may reach one process and not another, but saving takes them all.
+        if any_process(interrupted):
+            self._signal = most(self._signal or 0)
+            raise StopTraining
         return self.rollouts
 
     def _poll(self) -> None:
+        sign_of_life()
         if self._signal is not None:
             raise StopTraining
 
@@ -371,9 +413,9 @@ class Run:
                 rollout.clear()
             elapsed = time.time() - self._saved_time
             due = epoch % self.config["save_freq"] == 0 or epoch == last
-            if self._signal is not None and epoch < last:
+            if self._signal is not None and epoch < last and num_procs() == 1:
                 raise StopTraining
-            if due or elapsed > _CHECKPOINT_SECONDS:
+            if due or any_process(elapsed > _CHECKPOINT_SECONDS):
                 self.save()
         if last < 0:
             self.save()  # no epoch did: the policy as it was made
@@ -419,13 +461,17 @@ class Run:
 
     def total_steps_now(self) -> int:
         """Environment steps taken, those of the unfinished epoch included."""
-        return self.total_steps + sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
+        ours = sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
+        parts = [np.array(float(ours))] + [np.array(0.0)] * (len(self.shards.local) - 1)
+        return self.total_steps + int(self.shards.sum(parts))
 
     def save(self) -> None:
         """Save the policy as it is after the last update, and everything this run is made of."""
         self.check_parameters()
         self.logger.save_state({}, None)
-        save_checkpoint(self.output_dir / "checkpoints", self._state(), self.total_steps_now())
+        state, self._saved_steps = self._state(), self.total_steps_now()
+        if proc_id() == 0:
+            save_checkpoint(self.output_dir / "checkpoints", state, self._saved_steps)
         self._saved_time = time.time()
 
     def _state(self) -> dict[str, Any]:
@@ -439,12 +485,17 @@ class Run:
             "total_steps": self.total_steps,
             "seconds": time.time() - self._start_time,
             "tracked": {name: obj.state_dict() for name, obj in self.tracked.items()},
-            "streams": [streams.state_dict() for streams in self.streams],
-            "rollouts": [rollout.state_dict() for rollout in self.rollouts],
-            "explore": [rng.bit_generator.state for rng in self._explore],
-            "minibatch": [rng.bit_generator.state for rng in self.minibatch_rngs],
+            "shards": gather_lists([self._shard_state(i) for i in range(len(self.streams))]),
             "globals": self._global_state(),
             "logger": self.logger.state_dict(),
+        }
+
+    def _shard_state(self, i: int) -> dict[str, Any]:
+        return {
+            "streams": self.streams[i].state_dict(),
+            "rollout": self.rollouts[i].state_dict(),
+            "explore": self._explore[i].bit_generator.state,
+            "minibatch": self.minibatch_rngs[i].bit_generator.state,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -455,22 +506,23 @@ class Run:
             )
         for name, obj in self.tracked.items():
             obj.load_state_dict(state["tracked"][name])
-        for rollout, saved in zip(self.rollouts, state["rollouts"], strict=True):
-            rollout.load_state_dict(saved)
-        for streams, rollout, saved in zip(
-            self.streams, self.rollouts, state["streams"], strict=True
-        ):
-            for i in streams.load_state_dict(saved):
-                self.logger.log(f"Environment {i} could not be restored: fresh episode.", "yellow")
-                rollout.end_path(i, False, saved["obs"][i])  # the old episode was cut here
-        for rng, saved in zip(self._explore, state["explore"], strict=True):
-            rng.bit_generator.state = saved
-        for rng, saved in zip(self.minibatch_rngs, state["minibatch"], strict=True):
-            rng.bit_generator.state = saved
+        fresh: list[tuple[int, int]] = []
+        for i, shard in enumerate(self.shards.local):
+            saved = state["shards"][shard]
+            self.rollouts[i].load_state_dict(saved["rollout"])
+            for env in self.streams[i].load_state_dict(saved["streams"]):
+                fresh.append((shard, env))
+                # the old episode was cut here
+                self.rollouts[i].end_path(env, False, saved["streams"]["obs"][env])
+            self._explore[i].bit_generator.state = saved["explore"]
+            self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
         self.epoch = state["epoch"]
         self.total_steps = state["total_steps"]
         self._start_time = time.time() - state["seconds"]
         self.logger.load_state_dict(state["logger"])
+        for shard, env in gather_lists(fresh):
+            where = f"{env} of shard {shard}" if self.shards.count > 1 else f"{env}"
+            self.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
         self._set_global_state(state["globals"])
 
     def _global_state(self) -> dict[str, Any]:
@@ -505,6 +557,25 @@ class Scalar:
     def load_state_dict(self, state: dict[str, float]) -> None:
         """The number, from a checkpoint."""
         self.value = float(state["value"])
+
+
+# The file in a run directory that says which job (of those that may be started again) writes it.
+_JOB_FILE = ".mpi_job"
+
+
+def _is_of_this_job(output_dir: Path) -> bool:
+    """Whether an earlier start of this same job has opened the run in `output_dir`.
+
+    Anything else there is an older run, which a job that lost a process must not continue.
+    """
+    job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
+    return job is not None and path.is_file() and path.read_text() == job
+
+
+def _sign_for_this_job(output_dir: Path) -> None:
+    job = os.environ.get(ID_VARIABLE)
+    if job is not None and proc_id() == 0:
+        atomic_write(output_dir / _JOB_FILE, job.encode())
 
 
 def _check_whole(name: str, value: Any, least: int) -> None:

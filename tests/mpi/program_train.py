@@ -1,0 +1,93 @@
+"""Run as `python program_train.py JSON`: a tiny PPO run over processes that something happens to.
+
+The keys of JSON: `n` processes, `fault` and the `rank` that it happens to, at step `at` of its
+first environment; `launch`, options of the launcher; `train`, arguments of the run.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+from spinup.utils.mpi_tools import mpi_fork
+
+ASKED = {
+    "n": 2,
+    "fault": "",
+    "rank": 1,
+    "at": 70,
+    "launch": {},
+    "train": {},
+    **json.loads(sys.argv[1]),
+}
+
+if __name__ == "__main__":
+    if ASKED["fault"] == "import" and os.environ.get("OMPI_COMM_WORLD_RANK") == str(ASKED["rank"]):
+        raise RuntimeError("the fault that was asked for")
+    mpi_fork(ASKED["n"], **ASKED["launch"])
+
+import gymnasium as gym  # noqa: E402
+
+from spinup import ppo_pytorch  # noqa: E402
+from spinup.utils.errors import SpinupError  # noqa: E402
+from spinup.utils.mpi_tools import proc_id  # noqa: E402
+
+
+class Faulty(gym.Wrapper):
+    """CartPole with the fault that was asked for, on one process, once."""
+
+    def __init__(self):
+        if ASKED["fault"] == "slow to make" and proc_id() == ASKED["rank"]:
+            time.sleep(1000)
+        super().__init__(gym.make("CartPole-v1"))
+        self.steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == ASKED["at"] and proc_id() == ASKED["rank"]:
+            self.fail(ASKED["fault"])
+        return self.env.step(action)
+
+    def fail(self, fault):
+        if fault == "raise":
+            raise RuntimeError("the fault that was asked for")
+        if fault == "refuse":
+            raise SpinupError("the input that was asked for is wrong")
+        if fault == "exit":
+            sys.exit(0)
+        if fault == "hang":
+            time.sleep(1000)
+        if fault == "kill" and not os.path.exists("killed"):
+            with open("killed", "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault == "wait":  # for the test to do something to the job
+            with open("here", "w"):
+                pass
+            deadline = time.monotonic() + 60
+            while not os.path.exists("go") and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+
+def main():
+    print(f"printed by {proc_id()}", flush=True)
+    ppo_pytorch(
+        Faulty,
+        **{
+            "ac_kwargs": {"hidden_sizes": (8,)},
+            "seed": 3,
+            "steps_per_epoch": 100,
+            "epochs": 4,
+            "train_pi_iters": 2,
+            "train_v_iters": 2,
+            "save_freq": 1,
+            "logger_kwargs": {"output_dir": "run", "quiet": True},
+            **ASKED["train"],
+        },
+    )
+    print(f"finished by {proc_id()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

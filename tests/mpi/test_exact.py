@@ -1,0 +1,85 @@
+"""The same seed and the same shards give the same bits on 1, 2 and 4 processes."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("program_exact.py")
+RUNS = ("reinforce", "vpg", "trpo", "ppo", "ppo-extras")
+EPOCHS = 4
+
+pytestmark = pytest.mark.mpi
+
+
+def table(folder, name):
+    """progress.txt without the column Time."""
+    rows = [
+        line.split("\t") for line in (folder / f"run-{name}/progress.txt").read_text().splitlines()
+    ]
+    time = rows[0].index("Time")
+    return [row[:time] + row[time + 1 :] for row in rows]
+
+
+def weights(folder, name):
+    return (folder / f"run-{name}/pyt_save/policy.safetensors").read_bytes()
+
+
+def parameters(folder, name, rank):
+    return (folder / f"parameters-{name}-{rank}.txt").read_text().splitlines()
+
+
+def whole(once, procs):
+    return once(f"whole-{procs}", PROGRAM, procs, "whole")
+
+
+@pytest.fixture
+def stopped_on_four(once):
+    return once("stop-4", PROGRAM, 4, "stop")
+
+
+def resumed(once, stopped, procs):
+    """The runs that were stopped on four processes, continued on `procs`."""
+    return once(f"resume-{procs}", PROGRAM, procs, "resume", beginning=stopped)
+
+
+@pytest.mark.parametrize("procs", [2, 4])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_number_of_processes_does_not_change_a_bit(once, name, procs):
+    alone, together = whole(once, 1), whole(once, procs)
+    assert table(together, name) == table(alone, name)
+    assert len(table(alone, name)) == EPOCHS + 1
+    assert weights(together, name) == weights(alone, name)
+
+
+@pytest.mark.parametrize("procs", [2, 4])
+@pytest.mark.parametrize("name", RUNS)
+def test_parameters_are_equal_on_all_processes_after_every_epoch(once, name, procs):
+    folder = whole(once, procs)
+    first = parameters(folder, name, 0)
+    assert [line.split()[0] for line in first] == [str(e) for e in range(EPOCHS)]
+    assert all(a.split()[1] != b.split()[1] for a, b in itertools.pairwise(first)), "nothing learnt"
+    for rank in range(1, procs):
+        assert parameters(folder, name, rank) == first
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_signal_to_one_process_stops_all_of_them(stopped_on_four, name):
+    assert len(table(stopped_on_four, name)) == 2, "stopped in the second epoch"
+    states = sorted((stopped_on_four / f"run-{name}/checkpoints").iterdir())
+    steps = int(re.fullmatch(r"step-(\d+)", states[-1].name)[1])
+    # in the middle of it: three processes had all of their data, the last one only a part
+    assert 240 + 3 * 60 < steps < 480
+    assert json.loads((states[-1] / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize("procs", [1, 2])
+@pytest.mark.parametrize("name", RUNS)
+def test_stopped_on_four_and_resumed_on_fewer_is_never_interrupted(
+    once, stopped_on_four, name, procs
+):
+    alone, continued = whole(once, 1), resumed(once, stopped_on_four, procs)
+    assert table(continued, name) == table(alone, name)
+    assert weights(continued, name) == weights(alone, name)
