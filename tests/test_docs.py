@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import os
 import re
 import runpy
@@ -373,11 +374,24 @@ def gates():
     return module.GATES
 
 
+def measured(algo, env):
+    """The returns that the last gate of a row reached."""
+    path = ROOT / "benchmarks" / "results" / "learn" / f"{algo}-{env}.json"
+    return json.loads(path.read_text())["returns"]
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_expected_results_are_the_gates_of_the_benchmark(name, gates):
     part = section(readme(name), "Expected results")
     rows = [
-        [env, str(steps), str(goal), str(stretch), f"`make learn ALGO={algo} ENV={env}`"]
+        [
+            env,
+            str(steps),
+            str(goal),
+            str(stretch),
+            ", ".join(f"{ret:.0f}" for ret in measured(algo, env)),
+            f"`make learn ALGO={algo} ENV={env}`",
+        ]
         for algo, env, steps, goal, stretch in gates
         if algo == name
     ]
