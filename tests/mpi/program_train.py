@@ -30,6 +30,7 @@ if __name__ == "__main__":
 import gymnasium as gym  # noqa: E402
 
 from spinup import ppo_pytorch  # noqa: E402
+from spinup.algos.common.cli import fail  # noqa: E402
 from spinup.utils.errors import SpinupError  # noqa: E402
 from spinup.utils.mpi_tools import proc_id  # noqa: E402
 
@@ -38,8 +39,6 @@ class Faulty(gym.Wrapper):
     """CartPole with the fault that was asked for, on one process, once."""
 
     def __init__(self):
-        if ASKED["fault"] == "slow to make" and proc_id() == ASKED["rank"]:
-            time.sleep(1000)
         super().__init__(gym.make("CartPole-v1"))
         self.steps = 0
 
@@ -90,4 +89,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SpinupError as error:
+        sys.exit(fail(error))  # as the command line does
