@@ -65,6 +65,8 @@ class Job:
                 env={**environment, MARK: self.mark},
                 cwd=folder,
                 start_new_session=True,  # a signal to it does not reach pytest
+                # pytest may run under nohup, whose deaf ear for SIGHUP children inherit
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             )
 
     @property
