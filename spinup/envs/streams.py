@@ -140,8 +140,11 @@ class Streams:
             self.ended = []
         next_obs = self.next_obs
         kept = np.array(act)  # an environment may change the array that it is given
-        for i, result in enumerate(self._step_all(act)):
-            o2, r, terminated, truncated = result[:4]
+        if self._parallel:
+            for env, a in zip(self.envs, act, strict=True):
+                env.send("step", a)
+        for i, env in enumerate(self.envs):
+            o2, r, terminated, truncated, _ = env.receive() if self._parallel else env.step(act[i])
             next_obs[i] = o2
             self.rew[i] = r
             episode = self._ep_act[i]
@@ -160,13 +163,6 @@ class Streams:
             self.finished.append((self._ep_ret[i], len(self._ep_act[i])))
             self._reset(i)
         return next_obs, self.rew, self.terminated, self.truncated
-
-    def _step_all(self, act: Sequence[Any]) -> list[Any]:
-        if not self._parallel:
-            return [env.step(a) for env, a in zip(self.envs, act, strict=True)]
-        for env, a in zip(self.envs, act, strict=True):
-            env.send("step", a)
-        return [env.receive() for env in self.envs]
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns and lengths of the episodes that finished since the last call."""

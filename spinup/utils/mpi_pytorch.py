@@ -96,6 +96,10 @@ def backward(
         grads = [
             torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)
         ]
+        if shards.count == 1:  # nothing to add up, so nothing to pack
+            for p, grad in zip(params, grads, strict=True):
+                p.grad = grad
+            return value.detach(), {name: info[name].detach() for name in names}
         scalars = torch.stack([value.detach(), *(info[name].detach() for name in names)])
         parts.append(flatten([*grads, scalars]))
     mean = shard_mean(parts, shards)

@@ -172,12 +172,12 @@ def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
     if isinstance(space, spaces.Box):
         low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
 
-        def clip(act: np.ndarray) -> Sequence[Any]:
+        def clip(act: np.ndarray) -> Any:
             if act.dtype != dtype:
                 act = act.astype(dtype)
             if act.ndim != 2 or len(shape) != 1:
                 act = act.reshape(-1, *shape)
-            return np.minimum(np.maximum(act, low), high)
+            return act.clip(low, high)
 
         return clip
     start = np.asarray(getattr(space, "start", 0))

@@ -45,18 +45,17 @@ def numpy_net(obs_filter, net):
 
     The weights are copied: the function stays as it is while the network is trained.
     """
-    layers = []
+    layers = []  # weight, bias and activation of each linear layer
     for module in net:
         if type(module) is nn.Linear:
-            weight = module.weight.detach().cpu().numpy().T
-            layers.append((np.ascontiguousarray(weight), module.bias.detach().cpu().numpy().copy()))
-        elif type(module) is nn.ELU and module.alpha != 1.0:
+            weight = np.ascontiguousarray(module.weight.detach().cpu().numpy().T)
+            layers.append((weight, module.bias.detach().cpu().numpy().copy(), None))
+        elif type(module) not in _NUMPY_ACTIVATIONS or getattr(module, "alpha", 1.0) != 1.0:
             return None
-        elif type(module) in _NUMPY_ACTIVATIONS:
-            if type(module) is not nn.Identity:
-                layers.append(_NUMPY_ACTIVATIONS[type(module)])
-        else:
-            return None
+        elif type(module) is not nn.Identity:
+            if not layers or layers[-1][2] is not None:
+                return None
+            layers[-1] = (*layers[-1][:2], _NUMPY_ACTIVATIONS[type(module)])
     normalize = getattr(obs_filter, "normalize", False)
     if normalize:
         mean, std = obs_filter.mean.cpu().numpy().copy(), obs_filter.std.cpu().numpy().copy()
@@ -70,12 +69,11 @@ def numpy_net(obs_filter, net):
             x = x.astype(np.float32)
         if normalize:
             x = np.minimum(np.maximum((x - mean) / std, -clip), clip)
-        for layer in layers:
-            if type(layer) is tuple:
-                x = x @ layer[0]
-                x += layer[1]
-            else:
-                x = layer(x)
+        for weight, bias, activate in layers:
+            x = x.dot(weight)
+            x += bias
+            if activate is not None:
+                x = activate(x)
         return x[None] if n == 1 else x
 
     return forward
@@ -103,7 +101,7 @@ def gaussian_sampler(actor):
     std = actor.log_std.detach().exp().cpu().numpy()
 
     def sample(mu, rng):
-        noise = rng.standard_normal(mu.shape, dtype=np.float32)
+        noise = rng.standard_normal(mu.shape, np.float32)
         noise *= std
         noise += mu
         return noise
