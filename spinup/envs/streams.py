@@ -164,6 +164,10 @@ class Streams:
             self._reset(i)
         return next_obs, self.rew, self.terminated, self.truncated
 
+    def stepping(self) -> np.ndarray:
+        """The streams that the next actions will be a step of: all of them."""
+        return np.arange(self.num_envs)
+
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns and lengths of the episodes that finished since the last call."""
         return _pop(self.finished)
@@ -312,6 +316,10 @@ class VectorStreams:
             terminated & ended,
             truncated & ended,
         )
+
+    def stepping(self) -> np.ndarray:
+        """The streams that the next actions will be a step of; the others will be reset."""
+        return np.flatnonzero(~self._resetting)
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns and lengths of the episodes that finished since the last call."""

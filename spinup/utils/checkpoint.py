@@ -6,6 +6,10 @@ under a temporary name, made durable, and only then renamed, so that a name with
 complete or was damaged later; a damaged one fails its hash. Nothing in it is executable and
 nothing is unpickled.
 
+What is large and changes little (a replay buffer) is saved as :class:`Piece` objects: files of
+their own in ``pieces/``, written once, listed with their hashes in the manifest of every checkpoint
+that needs them, and deleted when none does any more.
+
 This module needs NumPy only; torch is imported when a torch tensor is met.
 """
 
@@ -14,6 +18,7 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import copy
 import functools
 import hashlib
 import json
@@ -28,7 +33,7 @@ import types
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,6 +64,67 @@ _SAFE_DTYPES = types.MappingProxyType(
     }
 )
 _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
+PIECES = "pieces"
+_PIECE = re.compile(r"[0-9a-f]{32}\.safetensors")
+
+
+class Piece:
+    """Arrays that are saved once and named by every later checkpoint for as long as they hold.
+
+    ``Piece(arrays)`` is something new to write. Once it was saved, or when it came from a loaded
+    checkpoint, handing the same object to the next ``save_checkpoint`` costs nothing. The arrays
+    are not copied and must not change while the object is in use; make a new one when they do.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray] | None = None) -> None:
+        self.arrays = arrays  # None: only the file has them
+        # A random name: a run that goes on from an older checkpoint never meets a file of the
+        # future that it is about to make differently.
+        self.file = f"{secrets.token_hex(16)}.safetensors"
+        self.entry: dict[str, Any] = {}  # size and hash of the file
+        self._folder: Path | None = None  # where it was saved
+
+    @classmethod
+    def _saved(cls, folder: Path, file: str, entry: dict[str, Any]) -> Piece:
+        piece = cls()
+        piece._folder, piece.file, piece.entry = folder, file, entry
+        return piece
+
+    def holding(self, arrays: dict[str, np.ndarray]) -> Piece:
+        """The same piece, of which these arrays are a copy: a lost file can be written again."""
+        piece = copy.copy(self)
+        piece.arrays = arrays
+        return piece
+
+    def _is_in(self, folder: Path) -> bool:
+        """Was it saved there, and is the file still what it was, as far as a glance tells?"""
+        try:
+            return (
+                self._folder == folder and (folder / self.file).stat().st_size == self.entry["size"]
+            )
+        except OSError:
+            return False
+
+    def _write(self, folder: Path) -> None:
+        arrays = self.load()
+        tmp = folder / f"{TMP_PREFIX}{self.file}"
+        tmp.unlink(missing_ok=True)  # of a save that was killed
+        try:
+            entry = _write_durably(tmp, safetensors_chunks(arrays))
+            os.rename(tmp, folder / self.file)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to report
+                tmp.unlink(missing_ok=True)
+            raise
+        self._folder, self.entry = folder, entry
+
+    def load(self) -> dict[str, np.ndarray]:
+        """The arrays, from the file if need be."""
+        if self.arrays is not None:
+            return self.arrays
+        assert self._folder is not None
+        return read_safetensors(self._folder / self.file)
+
 
 # --------------------------------------------------------------------------------------------------
 # pack / unpack
@@ -76,13 +142,14 @@ def pack(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
     return _pack(state, "state", 0, arrays), arrays
 
 
-def unpack(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | None = None) -> Any:
     """The exact inverse of :func:`pack`; a tree that ``pack`` did not make is a ``SpinupError``.
 
-    Torch tensors come back on the CPU; the arrays may share memory with ``arrays``.
+    Torch tensors come back on the CPU; the arrays may share memory with ``arrays``. ``pieces`` are
+    the saved ones that the tree may name, by their files.
     """
     try:
-        return _unpack(tree, arrays, 0)
+        return _unpack(tree, arrays, pieces or {}, 0)
     except SpinupError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, SyntaxError, struct.error) as error:
@@ -129,6 +196,8 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         return {"$": "scalar", "d": _dtype_text(x.dtype), **placed}
     if kind is np.ndarray:
         return _pack_array(x, path, arrays)
+    if kind is Piece:
+        return {"$": "piece", "f": x.file}
     torch = sys.modules.get("torch")  # without it loaded there can be no tensor
     if torch is not None and isinstance(x, torch.Tensor):
         return _pack_tensor(x, path, arrays, torch)
@@ -213,7 +282,9 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
     if name in _SAFE_DTYPES and dense.numel() * dense.element_size() > INLINE_BYTES:
         data = dense.numpy()
     elif dense.numel():  # NumPy has no bfloat16 and the like, but every dtype is bytes
-        data = dense.reshape(-1).view(torch.uint8).numpy()
+        # of one number any stride counts as contiguous, but a view wants it to be 1
+        flat = dense.as_strided((dense.numel(),), (1,))
+        data = flat.view(torch.uint8).numpy()
     else:
         data = np.empty(0, np.uint8)
     kind = "parameter" if isinstance(x, torch.nn.Parameter) else "tensor"
@@ -222,24 +293,27 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
     return {"$": kind, "d": name, "s": list(x.shape), "g": grad, **_pack_raw(data, arrays)}
 
 
-def _unpack(x: Any, arrays: dict[str, np.ndarray], depth: int) -> Any:
+def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], depth: int) -> Any:
     if depth > 2 * MAX_NESTING:
         raise SpinupError("this saved state nests too deeply; use another checkpoint.")
     if isinstance(x, list):
-        return [_unpack(v, arrays, depth + 1) for v in x]
+        return [_unpack(v, arrays, pieces, depth + 1) for v in x]
     if not isinstance(x, dict):
         return x
     if "$" not in x:
-        return {k: _unpack(v, arrays, depth + 1) for k, v in x.items()}
+        return {k: _unpack(v, arrays, pieces, depth + 1) for k, v in x.items()}
     tag = x["$"]
     if tag == "float":
         return struct.unpack("<d", bytes.fromhex(x["v"]))[0]
     if tag == "int":
         return int(x["v"], 16)
     if tag == "tuple":
-        return tuple(_unpack(v, arrays, depth + 1) for v in x["v"])
+        return tuple(_unpack(v, arrays, pieces, depth + 1) for v in x["v"])
     if tag in ("dict", "odict"):
-        items = [(_unpack(k, arrays, depth + 1), _unpack(v, arrays, depth + 1)) for k, v in x["v"]]
+        items = [
+            (_unpack(k, arrays, pieces, depth + 1), _unpack(v, arrays, pieces, depth + 1))
+            for k, v in x["v"]
+        ]
         return dict(items) if tag == "dict" else OrderedDict(items)
     if tag == "bytes":
         return _unpack_raw(x, arrays).tobytes()
@@ -250,6 +324,8 @@ def _unpack(x: Any, arrays: dict[str, np.ndarray], depth: int) -> Any:
         return array if tag == "array" else array[()]
     if tag in ("tensor", "parameter"):
         return _unpack_tensor(x, _unpack_raw(x, arrays))
+    if tag == "piece":
+        return pieces[x["f"]]
     raise SpinupError(
         f"this saved state holds an unknown kind of value, {tag!r}; use another checkpoint."
     )
@@ -420,6 +496,7 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _tidy(folder)
+    pieces = _write_pieces(folder, state)
     old = _found(folder)
     serial = 1 + max((m["serial"] for _, m, _ in old if m is not None), default=0)
 
@@ -436,7 +513,13 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
             ),
         }
         manifest = _render_manifest(
-            {"format": FORMAT, "step": int(step), "serial": serial, "files": files}
+            {
+                "format": FORMAT,
+                "step": int(step),
+                "serial": serial,
+                "files": files,
+                "pieces": pieces,
+            }
         )
         _write_durably(tmp / "manifest.json", [manifest])
         fsync_folder(tmp)
@@ -447,7 +530,7 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
     fsync_folder(folder)
     if taken:  # the loader knows both names, so the new one counts from the rename above on
         _promote(placed)
-    _prune(folder, keep, newest=final)
+    _prune(folder, keep, newest=final, known=pieces)
     return final
 
 
@@ -470,7 +553,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
         damage = _damage(path, manifest)
         if damage is None:
             try:
-                return _read_state(path), path
+                return _read_state(path, manifest), path
             except (SpinupError, OSError, ValueError, RecursionError) as error:
                 damage = str(error)
         _warn_damaged(path, damage)
@@ -486,9 +569,48 @@ def _warn_damaged(path: Path, reason: str) -> None:
     warnings.warn(f"ignoring the damaged checkpoint {path}: {reason}", RuntimeWarning, stacklevel=3)
 
 
-def _read_state(path: Path) -> dict:
+def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
     tree = json.loads((path / "state.json").read_bytes())
-    return unpack(tree, read_safetensors(path / "state.safetensors"))
+    folder = path.parent / PIECES
+    pieces = {f: Piece._saved(folder, f, e) for f, e in manifest.get("pieces", {}).items()}
+    return unpack(tree, read_safetensors(path / "state.safetensors"), pieces)
+
+
+def _pieces_in(state: Any, depth: int = 0) -> Iterator[Piece]:
+    """Every piece somewhere in a state."""
+    if type(state) is Piece:
+        yield state
+    elif isinstance(state, (dict, list, tuple)) and depth <= MAX_NESTING:
+        for value in state.values() if isinstance(state, dict) else state:
+            if isinstance(value, (Piece, dict, list, tuple)):
+                yield from _pieces_in(value, depth + 1)
+
+
+def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
+    """Make the new pieces of ``state`` durable; the manifest's entries of all of them."""
+    store = folder / PIECES
+    entries: dict[str, Any] = {}
+    for piece in _pieces_in(state):
+        if not piece._is_in(store):  # new, of another folder, or somebody deleted it
+            store.mkdir(exist_ok=True)
+            piece._write(store)
+        entries[piece.file] = piece.entry
+    if entries:  # also those that an earlier save wrote before it broke off
+        fsync_folder(store)
+    return entries
+
+
+def drop_pieces(folder: Path) -> None:
+    """Delete the pieces that no checkpoint names: outdated ones, and those of a broken-off save."""
+    store = folder / PIECES
+    if not store.is_dir():
+        return
+    needed: set[str] = set()
+    for _, manifest, _ in _found(folder):
+        needed.update(manifest.get("pieces", {}) if manifest else {})
+    for path in store.iterdir():
+        if path.name not in needed:
+            path.unlink(missing_ok=True)
 
 
 def _render_manifest(body: dict[str, Any]) -> bytes:
@@ -515,6 +637,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     # a manifest that vouches for fewer files would let the others in unchecked
     if set(manifest["files"]) != {"state.json", "state.safetensors"}:
         raise ValueError("manifest.json does not list the checkpoint's files")
+    pieces = manifest.get("pieces", {})
+    if type(pieces) is not dict or any(_PIECE.fullmatch(name) is None for name in pieces):
+        raise ValueError("manifest.json names a piece that is none")
+    entries = (*manifest["files"].values(), *pieces.values())
+    if any(set(entry) != {"size", "sha256"} for entry in entries):
+        raise ValueError("manifest.json does not say the size and hash of every file")
     return manifest
 
 
@@ -533,15 +661,20 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
     return found
 
 
-def _damage(path: Path, manifest: dict[str, Any]) -> str | None:
-    """What is wrong with the files of a checkpoint whose manifest is sound; None if nothing is."""
-    for name, entry in manifest["files"].items():
-        file = path / name
+def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -> str | None:
+    """What is wrong with the files of a checkpoint whose manifest is sound; None if nothing is.
+
+    The pieces in ``known`` are looked at but not read, for a save must not cost what loading does.
+    """
+    own = {name: (path / name, entry) for name, entry in manifest["files"].items()}
+    store = path.parent / PIECES
+    pieces = {name: (store / name, entry) for name, entry in manifest.get("pieces", {}).items()}
+    for name, (file, entry) in {**own, **pieces}.items():
         try:
             size = file.stat().st_size
             if size != entry["size"]:
                 return f"{name} has {size} bytes instead of {entry['size']}"
-            if sha256_file(file) != entry["sha256"]:
+            if name not in known and sha256_file(file) != entry["sha256"]:
                 return f"the content of {name} does not match its hash"
         except OSError as error:
             return f"{name} cannot be read ({error.strerror})"
@@ -573,16 +706,20 @@ def _promote(again: Path) -> None:
     fsync_folder(final.parent)
 
 
-def _prune(folder: Path, keep: int, newest: Path) -> None:
-    """Delete all but the newest ``keep`` intact checkpoints; the one just written is."""
+def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> None:
+    """Delete all but the newest ``keep`` intact checkpoints; the one just written is.
+
+    ``known`` are the pieces it is made of: written, or read when the run was resumed.
+    """
     left = keep - 1
     for path, manifest, _ in _found(folder):
         if path == newest:
             continue
-        if left and manifest is not None and _damage(path, manifest) is None:
+        if left and manifest is not None and _damage(path, manifest, known) is None:
             left -= 1
         else:
             _discard(path)
+    drop_pieces(folder)
 
 
 def _discard(path: Path) -> None:

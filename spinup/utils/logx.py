@@ -39,6 +39,7 @@ from spinup.utils.checkpoint import (
     TMP_PREFIX,
     RunLock,
     atomic_write,
+    drop_pieces,
     fsync_folder,
     read_safetensors,
     safetensors_chunks,
@@ -182,6 +183,8 @@ class Logger:
 
         if not joins:
             self._remove_temporaries()
+        if resume and not joins:
+            drop_pieces(Path(self.output_dir, "checkpoints"))
         if not resume:
             self._clear_away([self._fname] if joins else [*RUN_FILES, self._fname], overwrite)
         path = os.path.join(self.output_dir, self._fname)

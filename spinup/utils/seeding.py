@@ -21,6 +21,7 @@ _PURPOSES = {
     "eval": 4,
     "minibatch": 5,
     "global": 6,
+    "update": 7,
 }
 
 

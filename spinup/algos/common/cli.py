@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinup import user_config
+from spinup import registry, user_config
 from spinup.registry import nearest
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import abort, mpi_fork, num_procs, under_launcher
@@ -191,16 +191,16 @@ def _is_plain(value: Any) -> bool:
 def arguments(algo_fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The arguments of a training function that can be flags, in order.
 
-    Those for which the docstring says what None does are annotated so.
+    Those for which the docstring says what None or a 'word' in quotes does are annotated so.
     """
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     said = explanations(algo_fn)
     found: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(algo_fn).parameters.items():
         if parameter.kind in kinds and name not in NOT_FLAGS:
-            unannotated = parameter.annotation is inspect.Parameter.empty
-            if unannotated and re.search(r"\bNone\b", said.get(name, "")):
-                parameter = parameter.replace(annotation="None")
+            words = re.findall(r"\bNone\b|'\w+'", said.get(name, ""))
+            if words and parameter.annotation is inspect.Parameter.empty:
+                parameter = parameter.replace(annotation=" | ".join(words))
             found[name] = parameter
     return found
 
@@ -274,8 +274,9 @@ def _source(algo_fn: Callable[..., Any]) -> Path:
 def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
     """`value` as the argument's default says it should be; SpinupError when it cannot be that.
 
-    A float argument accepts `inf`; an int argument a float that is whole (`4e3`); a sequence
-    argument a single value or words separated by commas.
+    A float argument accepts `inf`; an int argument a float that is whole (`4e3`); both the words
+    that the docstring has in quotes; a sequence argument a single value or words separated by
+    commas.
     """
     default = parameter.default
     kind = _kind(parameter)
@@ -286,6 +287,9 @@ def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
         if text in ("true", "1", "false", "0"):
             return text in ("true", "1")
         raise SpinupError(f"'{typed}' is either True or False, not {value!r}.")
+    named = isinstance(value, str) and f"'{value}'" in str(parameter.annotation)
+    if named and kind in (int, float):
+        return value
     if value is True and kind is not None:
         raise SpinupError(f"'{typed}' needs a value (its default is {default!r}).")
     if kind is int:
@@ -467,6 +471,12 @@ def plan(
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
         raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}.")
+    alone = any(row.name == algo_fn.__name__ and not row.mpi for row in registry.ROWS)
+    if alone and (num_cpu == "auto" or num_cpu > 1):
+        raise SpinupError(
+            f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
+            "and use --num_envs for several environments."
+        )
     for key in ("hosts", "hostfile", "max_restarts"):
         if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
             raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu.")

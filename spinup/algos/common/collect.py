@@ -39,11 +39,11 @@ class Rollout:
 
     def __init__(self, streams: Streams | VectorStreams, steps: int):
         n = streams.num_envs
-        shape = tuple(streams.observation_space.shape or ())
+        shape, space = tuple(streams.observation_space.shape or ()), streams.action_space
         self.steps, self.num_envs = steps, n
         self.t = 0  # rows filled so far
         self.obs = np.zeros((steps, n, *shape), stored_dtype(streams.observation_space))
-        self.act = np.zeros((steps, n, *action_shape(streams.action_space)), _act_dtype(streams))
+        self.act = np.zeros((steps, n, *action_shape(space)), act_dtype(space))
         self.rew = np.zeros((steps, n))
         self.valid = np.ones((steps, n), dtype=bool)
         self.val: np.ndarray | None = None  # filled where the policy estimates while it acts
@@ -158,9 +158,9 @@ def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
     return tuple(space.shape or ())
 
 
-def _act_dtype(streams: Streams | VectorStreams) -> Any:
-    # Discrete actions stay integers all the way; continuous ones are what the network computes in.
-    return np.float32 if isinstance(streams.action_space, spaces.Box) else np.int64
+def act_dtype(space: spaces.Space[Any]) -> Any:
+    """Discrete actions stay integers all the way; continuous ones are what networks compute in."""
+    return np.float32 if isinstance(space, spaces.Box) else np.int64
 
 
 def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:

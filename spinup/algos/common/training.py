@@ -26,18 +26,20 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import registry
 from spinup.algos.common.collect import Policy, Rollout, collect
+from spinup.algos.common.replay import check_count, check_memory, transition_bytes
 from spinup.envs.make import env_record
-from spinup.envs.spaces import check_spaces, space_to_json
-from spinup.envs.streams import WorkerEnv, make_streams
+from spinup.envs.spaces import check_spaces, require_finite_bounds, space_to_json
+from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
 from spinup.utils.checkpoint import RunLock, atomic_write, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
@@ -75,6 +77,15 @@ _FREE_ON_RESUME = {
 }
 # Arguments that change rounding: a resumed run uses the recorded ones.
 _RECORDED = ("num_threads", "device", "shards")
+# Whole numbers that may be written as 1e6, and the least that each can be.
+_COUNTS = {
+    "replay_size": 1,
+    "batch_size": 1,
+    "update_every": 1,
+    "start_steps": 0,
+    "update_after": 0,
+    "num_test_episodes": 0,
+}
 _CHECKPOINT_SECONDS = 60.0
 
 
@@ -97,9 +108,17 @@ class Run:
         self.config = dict(arguments)
         # Now, not when saving: an environment among the arguments changes as it is used.
         self._arguments = self._fingerprint()
-        for name in ("steps_per_epoch", "save_freq", "num_threads"):
+        for name in ("steps_per_epoch", "save_freq"):
             _check_whole(name, self.config[name], 1)
+        if self.config["num_threads"] is not None:
+            _check_whole("num_threads", self.config["num_threads"], 1)
         _check_whole("epochs", self.config["epochs"], 0)
+        for name, least in _COUNTS.items():
+            check_count(name, self.config.get(name, least), least)
+        ratio = self.config.get("updates_per_step", 1)
+        number = isinstance(ratio, (int, float)) and not isinstance(ratio, bool)
+        if not number or not 0 <= ratio < math.inf:
+            raise SpinupError(f"updates_per_step={ratio!r} must be a number, zero or more")
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
@@ -143,10 +162,17 @@ class Run:
         self._saved = saved
         self._choose_device()
         self.shards = Shards(config["shards"])
+        if self.shards.count > 1 and not registry.get(self.algo).mpi:
+            raise SpinupError(
+                f"{self.algo} learns from one replay buffer and cannot be split into "
+                f"{self.shards.count} shards: use one process and num_envs"
+            )
         self._per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
 
         # Everything wrong with the environment shows before a run directory is touched.
         self._make_streams()
+        if not registry.get(self.algo).on_policy:
+            self._check_replay()
         if saved is not None:
             self._check_same_env(saved)
 
@@ -260,8 +286,13 @@ class Run:
         self._closers.append(restore)
 
     def _limit_threads(self) -> None:
-        limits = threadpool_limits(self.config["num_threads"])
+        limits = threadpool_limits(self.num_threads)
         self._closers.append(limits.restore_original_limits)
+
+    @property
+    def num_threads(self) -> int:
+        """Threads of the run; one while `num_threads=None` has not been decided yet."""
+        return self.config["num_threads"] or 1
 
     # ---- configuration -------------------------------------------------------------------------
 
@@ -279,7 +310,7 @@ class Run:
             )
         for name in _RECORDED:
             given, recorded = self.config[name], saved["recorded"][name]
-            if name == "shards" and given is None:
+            if name in ("shards", "num_threads") and given is None:
                 self.config[name] = recorded
             elif given != recorded:
                 if name == "shards":
@@ -339,9 +370,9 @@ class Run:
     def _make_streams(self) -> None:
         """The environments of this process's shards, each with its own generators."""
         config = self.config
-        self.streams, self.rollouts, self._explore = [], [], []
+        self.streams, self.rollouts, self.explore_rngs = [], [], []
         self.minibatch_rngs = []
-        spaces = registry.get(self.algo).action_spaces
+        row = registry.get(self.algo)
         for shard in self.shards.local:
             streams = make_streams(
                 config["env_fn"],
@@ -351,7 +382,12 @@ class Run:
                 config["vector"],
             )
             self._closers.append(streams.close)
-            check_spaces(self.algo, streams.observation_space, streams.action_space, spaces)
+            check_spaces(
+                self.algo, streams.observation_space, streams.action_space, row.action_spaces
+            )
+            if not row.on_policy and isinstance(streams.action_space, spaces.Box):
+                # noise is in units of the range, and first actions are uniform within it
+                require_finite_bounds(self.algo, streams.action_space)
             n = streams.num_envs
             if self._per_shard % n:
                 each = self.shards.count * n
@@ -360,8 +396,9 @@ class Run:
                     f"environments (shards x num_envs): use a multiple of {each}"
                 )
             self.streams.append(streams)
-            self.rollouts.append(Rollout(streams, self._per_shard // n))
-            self._explore.append(self.seeds.generator("explore", shard))
+            if row.on_policy:
+                self.rollouts.append(Rollout(streams, self._per_shard // n))
+            self.explore_rngs.append(self.seeds.generator("explore", shard))
             self.minibatch_rngs.append(self.seeds.generator("minibatch", shard))
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
@@ -369,12 +406,24 @@ class Run:
         # what lives in a worker process was described there
         self.env_record = first.record if isinstance(first, WorkerEnv) else env_record(first)
 
+    def _check_replay(self) -> None:
+        """Refuse a replay buffer that cannot be, and test episodes that cannot be played."""
+        config = self.config
+        if isinstance(self.streams[0], VectorStreams) and config["num_test_episodes"]:
+            raise SpinupError(
+                "test episodes need single environments, and env_fn makes a vector environment "
+                "that has none: use num_test_episodes=0"
+            )
+        planned = min(int(config["replay_size"]), config["epochs"] * config["steps_per_epoch"])
+        each = transition_bytes(self.observation_space, self.action_space)
+        check_memory(f"a replay buffer of {planned} transitions", planned * each)
+
     def collect(self, policy: Policy) -> list[Rollout]:
         """Run the policy for an epoch: one rollout for each of this process's shards."""
         interrupted = False
         try:
             for rollout, streams, rng in zip(
-                self.rollouts, self.streams, self._explore, strict=True
+                self.rollouts, self.streams, self.explore_rngs, strict=True
             ):
                 if rollout.t < rollout.steps:
                     collect(rollout, streams, policy, rng, self._poll)
@@ -459,8 +508,17 @@ class Run:
     def check_parameters(self) -> None:
         """Raise `TrainingDiverged` unless every parameter is finite (backends know how)."""
 
+    def seed_backend(self, rng: np.random.Generator) -> None:
+        """Give the backend's global generator, if it has one, a seed drawn from `rng`."""
+
+    def to_array(self, parts: Sequence[Any]) -> np.ndarray:
+        """Numbers that updates measured, joined into one vector (backends know their tensors)."""
+        return np.concatenate([np.zeros(0, np.float32), *(np.reshape(p, -1) for p in parts)])
+
     def total_steps_now(self) -> int:
         """Environment steps taken, those of the unfinished epoch included."""
+        if not self.rollouts:
+            return self.total_steps
         ours = sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
         parts = [np.array(float(ours))] + [np.array(0.0)] * (len(self.shards.local) - 1)
         return self.total_steps + int(self.shards.sum(parts))
@@ -493,8 +551,8 @@ class Run:
     def _shard_state(self, i: int) -> dict[str, Any]:
         return {
             "streams": self.streams[i].state_dict(),
-            "rollout": self.rollouts[i].state_dict(),
-            "explore": self._explore[i].bit_generator.state,
+            "rollout": self.rollouts[i].state_dict() if self.rollouts else None,
+            "explore": self.explore_rngs[i].bit_generator.state,
             "minibatch": self.minibatch_rngs[i].bit_generator.state,
         }
 
@@ -509,12 +567,13 @@ class Run:
         fresh: list[tuple[int, int]] = []
         for i, shard in enumerate(self.shards.local):
             saved = state["shards"][shard]
-            self.rollouts[i].load_state_dict(saved["rollout"])
+            if self.rollouts:
+                self.rollouts[i].load_state_dict(saved["rollout"])
             for env in self.streams[i].load_state_dict(saved["streams"]):
                 fresh.append((shard, env))
-                # the old episode was cut here
-                self.rollouts[i].end_path(env, False, saved["streams"]["obs"][env])
-            self._explore[i].bit_generator.state = saved["explore"]
+                if self.rollouts:  # the old episode was cut here
+                    self.rollouts[i].end_path(env, False, saved["streams"]["obs"][env])
+            self.explore_rngs[i].bit_generator.state = saved["explore"]
             self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
         self.epoch = state["epoch"]
         self.total_steps = state["total_steps"]

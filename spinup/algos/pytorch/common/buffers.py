@@ -3,8 +3,11 @@
 import numpy as np
 import torch
 
+from spinup.algos.common import replay
+from spinup.algos.common.collect import act_dtype
 from spinup.algos.common.returns import gae
 from spinup.algos.pytorch.common.nets import combined_shape
+from spinup.envs.streams import stored_dtype
 from spinup.utils.mpi_tools import mpi_statistics_scalar
 
 
@@ -72,3 +75,48 @@ class PathBuffer:
             "logp": self.logp_buf,
         }
         return {k: torch.tensor(v, dtype=torch.float32) for k, v in data.items()}
+
+
+class ReplayBuffer(replay.ReplayBuffer):
+    """The replay buffer of `spinup.algos.common.replay`, with batches of tensors.
+
+    Floats and flags come as float32, integers (discrete actions) as int64. Images travel to the
+    device as the bytes they are stored in and become numbers there.
+    """
+
+    def __init__(self, obs_dim, act_dim, size, *, device="cpu", **kwargs):
+        super().__init__(obs_dim, act_dim, size, **kwargs)
+        self.device = torch.device(device)
+
+    def rows(self, index):
+        """The transitions at some places, each field as a tensor."""
+        found = super().rows(index)
+        act = self.ring.data["act"].dtype
+        return {
+            name: torch.from_numpy(x)
+            .to(self.device)
+            .to(torch.int64 if name == "act" and act.kind in "iu" else torch.float32)
+            for name, x in found.items()
+        }
+
+
+def make_replay_buffer(run, replay_size, **kwargs):
+    """The replay buffer of a run: sized and typed by its spaces, and known to fit in memory."""
+    space, act_space = run.observation_space, run.action_space
+    size = replay.check_count("replay_size", replay_size)
+    buffer = ReplayBuffer(
+        space.shape,
+        act_space.shape,
+        size,
+        obs_dtype=stored_dtype(space),
+        act_dtype=act_dtype(act_space),
+        rng=run.seeds.generator("replay"),
+        device=run.device,
+        **kwargs,
+    )
+    planned = min(size, run.config["epochs"] * run.config["steps_per_epoch"])
+    replay.check_memory(
+        f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes
+    )
+    run.track(buffer=buffer)
+    return buffer

@@ -14,7 +14,7 @@ from torch import nn
 
 from spinup.algos.common.cli import activation
 from spinup.algos.common.collect import env_actions
-from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common import nets, qnets
 from spinup.envs.spaces import space_from_json
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state, set_global_state
@@ -138,11 +138,78 @@ def bernoulli_sampler(actor):
     return sample, lambda logits: (logits > 0).astype(np.int64)
 
 
+def bounded_sampler(actor):
+    """Functions (sample, mode) from the tanh outputs of a deterministic actor to actions."""
+    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
+    return (
+        lambda squashed, rng: center + limit * squashed,
+        lambda squashed: center + limit * squashed,
+    )
+
+
+def squashed_gaussian_sampler(actor):
+    """Functions (sample, mode) from means and log standard deviations, side by side, to actions."""
+    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
+    dim = len(limit)
+
+    def sample(out, rng):
+        u = np.exp(out[:, dim:].clip(qnets.LOG_STD_MIN, qnets.LOG_STD_MAX))
+        u *= rng.standard_normal(u.shape, np.float32)
+        u += out[:, :dim]
+        return center + limit * np.tanh(u)
+
+    return sample, lambda out: center + limit * np.tanh(out[:, :dim])
+
+
+def _two_heads(actor):
+    """The layers of a network with heads for mean and width, with the heads joined into one."""
+    mu, log_std = actor.mu_layer, actor.log_std_layer
+    with torch.no_grad():
+        weight = torch.cat([mu.weight, log_std.weight])
+        return nn.Sequential(*actor.net, _linear(weight, torch.cat([mu.bias, log_std.bias])))
+
+
+def greedy_sampler(q):
+    """Functions (sample, mode) from action values to actions: the best one, both times."""
+    return lambda values, rng: values.argmax(-1), lambda values: values.argmax(-1)
+
+
+def _dueling(q):
+    """The layers of a dueling network as those of a plain one: its two streams side by side.
+
+    V + A - mean A is linear in what the streams end with, so that one last layer does it.
+    """
+    (*v_hidden, v_out, _), (*a_hidden, a_out, _) = q.v_net, q.a_net
+    with torch.no_grad():
+        weight, bias = (x - x.mean(0, keepdim=True) for x in (a_out.weight, a_out.bias))
+        if not v_hidden:
+            return nn.Sequential(*q.net, _linear(v_out.weight + weight, v_out.bias + bias))
+        (v_in, act), (a_in, _) = v_hidden, a_hidden
+        streams = _linear(
+            torch.cat([v_in.weight, a_in.weight]), torch.cat([v_in.bias, a_in.bias])
+        )
+        weight = torch.cat([v_out.weight.expand(len(bias), -1), weight], 1)
+        return nn.Sequential(*q.net, streams, act, _linear(weight, v_out.bias + bias))
+
+
+def _linear(weight, bias):
+    """A layer with these parameters."""
+    # Initial ones would be drawn from torch's global generator; on this device there are none.
+    linear = nn.Linear(*reversed(weight.shape), device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return linear
+
+
+# Class of an actor -> the layers from observation to output, and how outputs become actions.
 _SAMPLERS = {
-    nets.MLPGaussianActor: ("mu_net", gaussian_sampler),
-    nets.MLPCategoricalActor: ("logits_net", categorical_sampler),
-    nets.MLPMultiCategoricalActor: ("logits_net", multi_categorical_sampler),
-    nets.MLPBernoulliActor: ("logits_net", bernoulli_sampler),
+    nets.MLPGaussianActor: (lambda actor: actor.mu_net, gaussian_sampler),
+    nets.MLPCategoricalActor: (lambda actor: actor.logits_net, categorical_sampler),
+    nets.MLPMultiCategoricalActor: (lambda actor: actor.logits_net, multi_categorical_sampler),
+    nets.MLPBernoulliActor: (lambda actor: actor.logits_net, bernoulli_sampler),
+    qnets.MLPActor: (lambda actor: actor.pi, bounded_sampler),
+    qnets.SquashedGaussianMLPActor: (_two_heads, squashed_gaussian_sampler),
+    qnets.MLPDiscreteQFunction: (lambda q: q.q, greedy_sampler),
+    qnets.MLPDuelingQ: (_dueling, greedy_sampler),
 }
 
 
@@ -155,8 +222,8 @@ class NetPolicy:
 
     def renew(self):
         """Take over the actor's current parameters."""
-        name, make_sampler = _SAMPLERS[type(self.actor)]
-        args = (self.actor.obs_filter, getattr(self.actor, name))
+        layers, make_sampler = _SAMPLERS[type(self.actor)]
+        args = (self.actor.obs_filter, layers(self.actor))
         self.net = (numpy_net(*args) if self.fast else None) or torch_net(*args)
         self.sample, self.mode = make_sampler(self.actor)
 
@@ -191,6 +258,25 @@ class StepPolicy:
         return tuple(np.stack([_array(x) for x in column]) for column in columns)
 
 
+class ActPolicy:
+    """Acts through the `act` of a user's own network, which samples (or not) as it likes."""
+
+    def __init__(self, ac, device):
+        self.ac, self.device = ac, device
+
+    def begin(self, rng):
+        """A user's `act` draws from torch's global generator: give it a seed of ours."""
+        torch.manual_seed(int(rng.integers(2**63)))
+
+    def renew(self):
+        """It acts with the network itself."""
+
+    def __call__(self, obs, rng):
+        """Actions, one observation at a time."""
+        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        return np.stack([_array(self.ac.act(o)) for o in obs]), None, None
+
+
 def _array(x):
     return x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
 
@@ -217,16 +303,25 @@ def takes_batches(ac, obs):
     return bool(rows and np.allclose(v.reshape(-1)[:1], v_first.reshape(-1), rtol=1e-3, atol=1e-4))
 
 
-def make_policy(ac, device="cpu"):
-    """The quickest way to act with `ac` that gives what its own `step` would."""
+def make_policy(ac, device="cpu", on_policy=True):
+    """The quickest way to act with `ac` that gives what its own `step` or `act` would.
+
+    On-policy algorithms act through `step`, where there is one, and all others through `act`.
+    """
     if _is_default(ac):
-        return NetPolicy(ac.pi)
-    return StepPolicy(ac, device)
+        return NetPolicy(_actor(ac))
+    steps = on_policy and hasattr(ac, "step")
+    return StepPolicy(ac, device) if steps else ActPolicy(ac, device)
 
 
 def _is_default(ac):
-    own_step = getattr(getattr(type(ac), "step", None), "samples_pi", False)
-    return own_step and type(getattr(ac, "pi", None)) in _SAMPLERS
+    acts = getattr(type(ac), "step", None) or getattr(type(ac), "act", None)
+    return getattr(acts, "samples_pi", False) and type(_actor(ac)) in _SAMPLERS
+
+
+def _actor(ac):
+    """What decides on actions: the policy, or the action values where there is no other."""
+    return ac.pi if hasattr(ac, "pi") else getattr(ac, "q", None)
 
 
 def make_get_action(ac, deterministic=False, rng=None, action_space=None):
@@ -238,7 +333,7 @@ def make_get_action(ac, deterministic=False, rng=None, action_space=None):
     rng = rng or np.random.default_rng()
     to_env = env_actions(action_space or ac.action_space)
     if _is_default(ac):
-        policy = NetPolicy(ac.pi)
+        policy = NetPolicy(_actor(ac))
         net, sample, mode = policy.net, policy.sample, policy.mode
 
         def get_action(obs):
@@ -246,15 +341,17 @@ def make_get_action(ac, deterministic=False, rng=None, action_space=None):
             return to_env(mode(out) if deterministic else sample(out, rng))[0]
 
         return get_action
-    if deterministic and "deterministic" not in inspect.signature(ac.act).parameters:
+    chooses = "deterministic" in inspect.signature(ac.act).parameters
+    if deterministic and not chooses and hasattr(ac, "step"):  # without it, `act` adds no noise
         raise SpinupError(
             f"{type(ac).__name__}.act has no argument 'deterministic', so its policy can only "
             "be sampled"
         )
-    kwargs = {"deterministic": True} if deterministic else {}
+    kwargs = {"deterministic": True} if deterministic and chooses else {}
+    device = next((p.device for p in ac.parameters()), None)
 
     def get_action_slow(obs):
-        act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32), **kwargs)
+        act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32, device=device), **kwargs)
         return to_env(_array(act)[None])[0]
 
     return get_action_slow
@@ -264,6 +361,10 @@ def make_get_action(ac, deterministic=False, rng=None, action_space=None):
 KNOWN_CLASSES = {
     ("spinup.algos.pytorch.common.nets", "MLPActorCritic"),
     ("spinup.algos.pytorch.reinforce.core", "MLPPolicy"),
+    *((f"spinup.algos.pytorch.{algo}.core", "MLPActorCritic") for algo in ("ddpg", "td3", "sac")),
+    ("spinup.algos.pytorch.dqn.core", "MLPQNetwork"),
+    ("spinup.algos.pytorch.acer.core", "MLPActorCritic"),
+    ("spinup.algos.pytorch.her.core", "GoalActorCritic"),
 }
 
 

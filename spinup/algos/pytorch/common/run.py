@@ -1,12 +1,23 @@
 """What a training run needs beyond `Run` when its networks are torch modules."""
 
-import torch
+import os
 
+import torch
+from torch import nn
+
+from spinup import registry
 from spinup.algos.common.training import Run, TrainingDiverged
 from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
 from spinup.algos.pytorch.common.policies import make_policy
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
+
+# batch_size x widest layer from which a second thread saves more than it costs (docs/speed.md).
+WORTH_A_THREAD = 1 << 14
+
+
+def _cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class TorchRun(Run):
@@ -29,7 +40,7 @@ class TorchRun(Run):
     def _limit_threads(self):
         super()._limit_threads()
         before = torch.get_num_threads()
-        torch.set_num_threads(self.config["num_threads"])
+        torch.set_num_threads(self.num_threads)
         self._closers.append(lambda: torch.set_num_threads(before))
 
     def _config_record(self):
@@ -42,12 +53,42 @@ class TorchRun(Run):
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
         ac.to(self.device)
         sync_params(ac)
+        if self.config["num_threads"] is None:
+            self._decide_threads(ac)
+        if not hasattr(ac, "action_space"):  # a user's class need not keep it
+            ac.action_space = self.action_space
         self.ac = ac
-        self.policy = make_policy(ac, self.device)
+        self.policy = self._make_policy()
         self.logger.setup_pytorch_saver(ac, policy_meta=self.policy_meta())
         torch.manual_seed(self.seeds.integer("global"))
         self.track(ac=ac)
         return ac
+
+    def _make_policy(self):
+        return make_policy(self.ac, self.device, registry.get(self.algo).on_policy)
+
+    def _decide_threads(self, ac):
+        """The rule for `num_threads=None`, from the sizes alone: the same run, the same bits."""
+        widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
+        work = widest * self.config.get("batch_size", 0)
+        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() > 1 else 1
+        self._limit_threads()
+        self.logger.save_config(self._config_record())
+
+    def seed_backend(self, rng):
+        """torch's global generator is what a user's network samples from."""
+        seed = int(rng.integers(2**63))
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def to_array(self, parts):
+        """Tensors on any device, and arrays, as one vector; one transfer for all of them."""
+        arrays = [p for p in parts if not isinstance(p, torch.Tensor)]
+        tensors = [p.reshape(-1) for p in parts if isinstance(p, torch.Tensor)]
+        if tensors:  # what a checkpoint brought back comes first
+            arrays.append(torch.cat(tensors).cpu().numpy())
+        return super().to_array(arrays)
 
     def check_parameters(self):
         """Name the first parameter that is not finite, before it is written anywhere.
@@ -61,14 +102,14 @@ class TorchRun(Run):
         for name, p in numbers.items():
             if not torch.isfinite(p).all():
                 raise TrainingDiverged(
-                    f"the parameter {name} is not finite after epoch {self.epoch - 1}, so "
-                    f"{self.algo} stopped; the last good checkpoint is kept in {self.output_dir}"
+                    f"the parameter {name} is not finite, so {self.algo} stopped; the last good "
+                    f"checkpoint is kept in {self.output_dir}"
                 )
 
     def _restore(self, state):
         super()._restore(state)
         # It acts through a copy of the weights, and the epoch may have been half done.
-        self.policy = make_policy(self.ac, self.device)
+        self.policy = self._make_policy()
 
     def _global_state(self):
         state = {**super()._global_state(), "torch": torch.get_rng_state()}

@@ -1,0 +1,83 @@
+"""n-step returns: from single transitions to transitions over up to n steps."""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+class NStep:
+    """Turns the transitions of `num_envs` streams into n-step ones.
+
+    A step taken at `obs` becomes a row once n rewards have followed it, or as soon as its episode
+    ends: `rew = r_1 + gamma r_2 + ... + gamma^(m-1) r_m` over the m <= n steps that were taken,
+    `obs2` the observation they led to, `done` whether the episode terminated there, and
+    `discount = gamma^m`, what the value of `obs2` is worth. An episode that was only cut is not
+    `done`: its last rows bootstrap from its final observation, each over as many steps as it has.
+
+    Rows come out stream by stream, the oldest first.
+    """
+
+    def __init__(self, n: int, gamma: float, num_envs: int = 1):
+        self.n, self.gamma = n, gamma
+        # Of each stream, the steps that still wait for rewards: [obs, act, rewards so far, m].
+        self._waiting: list[deque[list[Any]]] = [deque() for _ in range(num_envs)]
+        self._last_obs: list[Any] = [None] * num_envs  # where the newest of them led to
+        self._powers = [gamma**m for m in range(n + 1)]
+
+    def add(
+        self,
+        obs: Any,
+        act: Any,
+        rew: Any,
+        obs2: Any,
+        done: Any,
+        ended: Collection[int] = (),
+        streams: Iterable[int] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """One step of several streams; returns the rows that are complete now, {} if none is.
+
+        `ended` are the streams whose episode ended with this step, `done` or only cut; `streams`
+        says which stream each row is of, all of them by default. A stream that goes on from
+        another observation than its last step led to was cut in between: it could not be restored.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for k, i in enumerate(range(len(self._waiting)) if streams is None else streams):
+            waiting = self._waiting[i]
+            if waiting and not np.array_equal(obs[k], self._last_obs[i]):
+                rows += self._flush(i, False)
+            waiting.append([np.array(obs[k]), np.array(act[k]), 0.0, 0])
+            r = float(rew[k])
+            for step in waiting:
+                step[2] += self._powers[step[3]] * r
+                step[3] += 1
+            self._last_obs[i] = np.array(obs2[k])
+            if i in ended:
+                rows += self._flush(i, bool(done[k]))
+            elif len(waiting) == self.n:
+                rows.append(self._row(waiting.popleft(), self._last_obs[i], False))
+        names = ("obs", "act", "rew", "obs2", "done", "discount")
+        columns = zip(*rows, strict=True)
+        return {name: np.array(column) for name, column in zip(names, columns, strict=False)}
+
+    def _flush(self, i: int, done: bool) -> list[tuple[Any, ...]]:
+        rows = [self._row(step, self._last_obs[i], done) for step in self._waiting[i]]
+        self._waiting[i].clear()
+        return rows
+
+    def _row(self, step: list[Any], obs2: Any, done: bool) -> tuple[Any, ...]:
+        obs, act, ret, m = step
+        return obs, act, ret, obs2, done, self._powers[m]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The steps that wait."""
+        return {
+            "waiting": [[list(step) for step in waiting] for waiting in self._waiting],
+            "last_obs": list(self._last_obs),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The steps that waited when it was saved."""
+        self._waiting = [deque(list(step) for step in waiting) for waiting in state["waiting"]]
+        self._last_obs = list(state["last_obs"])
