@@ -55,6 +55,12 @@ ROWS: tuple[Algorithm, ...] = (
     Algorithm("vpg", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
     Algorithm("trpo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
     Algorithm("ppo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
+    Algorithm("ddpg", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
+    Algorithm("td3", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
+    Algorithm("sac", ("pytorch",), ("Box", "Discrete"), "vector", mpi=False, on_policy=False),
+    Algorithm("dqn", ("pytorch",), ("Discrete",), "vector", mpi=False, on_policy=False),
+    Algorithm("acer", ("pytorch",), ("Discrete",), "vector", mpi=False, on_policy=False),
+    Algorithm("her", ("pytorch",), ("Discrete", "Box"), "goal", mpi=False, on_policy=False),
 )
 
 

@@ -3,10 +3,12 @@
     from spinup.envs import adapt_env, make_env
     env = adapt_env(make_env("LunarLander-v3"))
 
-Importing this package registers the probe environments (`spinup/Probe...-v0`).
+Importing this package registers the probe environments (`spinup/Probe...-v0`) and
+`spinup/BitFlip-v0`.
 """
 
 from spinup.envs.adapter import adapt_env
+from spinup.envs.bitflip import register_bitflip
 from spinup.envs.make import env_record, make_env, resolve_env_id
 from spinup.envs.probes import PROBES, register_probes
 from spinup.envs.spaces import (
@@ -31,3 +33,4 @@ __all__ = [
 ]
 
 register_probes()
+register_bitflip()

@@ -1,0 +1,288 @@
+"""What ACER needs from a network, its memory of trajectories, and the helpers its file uses."""
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+from torch.distributions import Categorical
+
+from spinup.algos.common import replay
+from spinup.algos.common.interaction import Interaction
+from spinup.algos.common.schedules import linear_schedule
+from spinup.algos.pytorch.common.nets import (
+    MLPCategoricalActor,
+    Tanh,
+    combined_shape,
+    count_vars,
+    init_orthogonal,
+    make_obs_filter,
+    mlp,
+    samples_pi,
+)
+from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
+from spinup.algos.pytorch.common.policies import make_get_action, numpy_net
+from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.envs.streams import stored_dtype
+from spinup.utils.errors import SpinupError
+
+
+class MLPActorCritic(nn.Module):
+    """A policy `pi` and the values `q` of all actions, two separate networks of the same shape.
+
+    Args:
+        observation_space: a Box of any shape (flattened).
+        action_space: Discrete.
+        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (32, 32) to
+            (256, 256) are usual.
+        activation: class of the hidden activations.
+        orthogonal_init: orthogonal weights, small ones (0.01) in the last layer of the policy.
+    """
+
+    def __init__(
+        self,
+        observation_space,
+        action_space,
+        hidden_sizes=(64, 64),
+        activation=Tanh,
+        orthogonal_init=False,
+    ):
+        super().__init__()
+        obs_dim = int(np.prod(observation_space.shape))
+        obs_filter = make_obs_filter(observation_space, normalize=False)
+        args = (obs_dim, int(action_space.n), hidden_sizes, activation, obs_filter)
+        self.action_space = action_space
+        self.pi = MLPCategoricalActor(*args)
+        self.q = MLPDiscreteQFunction(*args)
+        if orthogonal_init:
+            init_orthogonal(self.pi, output_gain=0.01)
+            init_orthogonal(self.q, output_gain=1.0)
+
+    def v(self, obs):
+        """V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""
+        return (self.pi(obs)[0].probs * self.q(obs)).sum(-1)
+
+    @samples_pi
+    def act(self, obs, deterministic=False):
+        """An action for one observation or a batch, as an array: sampled, or the most likely."""
+        with torch.no_grad():
+            pi, _ = self.pi(obs)
+            return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
+
+
+class Behavior:
+    """Acts by sampling `pi`, and keeps what it sampled from: `logmu`, (num_envs, actions)."""
+
+    def __init__(self, pi, device="cpu"):
+        self.pi, self.device = pi, device
+        self.renew()
+
+    def renew(self):
+        """Take over the current parameters."""
+        known = type(self.pi) is MLPCategoricalActor
+        fast = numpy_net(self.pi.obs_filter, self.pi.logits_net) if known else None
+        self.net = fast or self._torch_net
+
+    def begin(self, rng):
+        """See `spinup.algos.common.interaction.Explorer`."""
+        self.renew()
+
+    def __call__(self, obs, rng):
+        """Actions, one an environment."""
+        x = self.net(obs)
+        shifted = x - x.max(-1, keepdims=True)
+        self.logmu = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+        # argmax(logits + Gumbel noise) is a sample; minus the log of an exponential is Gumbel
+        return (self.logmu - np.log(rng.standard_exponential(x.shape))).argmax(-1)
+
+    def _torch_net(self, obs):
+        with torch.no_grad():
+            x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+            return logits(self.pi, x).cpu().numpy()
+
+
+class TrajectoryBuffer:
+    """What `num_envs` streams of episodes did last, drawn as stretches of consecutive steps.
+
+    A row is one step of all streams: `obs, act, rew, obs2`; `done`, whether the episode terminated
+    in `obs2`; `ended`, whether it terminated or was cut there, so that the next row is another
+    episode's; `logmu`, the log-probabilities of ALL actions under the policy that acted; `valid`,
+    False where a vector environment used the step for a reset.
+
+    Args:
+        num_envs: streams side by side.
+        obs_dim: shape of one observation.
+        act_dim: number of actions.
+        size: transitions that are kept, over all streams; the oldest give way.
+        obs_dtype: how observations are kept.
+        rng: generator that stretches are drawn from; a fresh one by default.
+        device: where the tensors of a batch are made.
+    """
+
+    def __init__(
+        self, num_envs, obs_dim, act_dim, size, *, obs_dtype=np.float32, rng=None, device="cpu"
+    ):
+        obs_field = (combined_shape(num_envs, obs_dim), obs_dtype)
+        flag = ((num_envs,), np.bool_)
+        fields = {
+            "obs": obs_field,
+            "act": ((num_envs,), np.int64),
+            "rew": ((num_envs,), np.float32),
+            "obs2": obs_field,
+            "done": flag,
+            "ended": flag,
+            "valid": flag,
+            "logmu": ((num_envs, act_dim), np.float32),
+        }
+        self.num_envs, self.device = num_envs, torch.device(device)
+        self.ring = replay.Ring(int(size) // num_envs, fields)
+        self.rng = rng or np.random.default_rng()
+        self._row = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in fields.items()}
+
+    def __len__(self):
+        return self.ring.size
+
+    def store(self, obs, act, rew, obs2, done, *, logmu, ended, valid=None):
+        """Append one step of every stream.
+
+        `ended` lists the streams whose episode ended. Where `valid` is False a stream took no step
+        and the first five have no entry for it; None means that all did.
+        """
+        row = self._row
+        took = slice(None) if valid is None else valid
+        step = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done}
+        for name, x in step.items():
+            row[name][0, took] = x
+        row["logmu"][0] = logmu
+        row["valid"][0] = False
+        row["valid"][0, took] = True
+        row["ended"][0] = False
+        row["ended"][0, ended] = True
+        self._mark_lost()
+        self.ring.store(row)
+
+    def _mark_lost(self):
+        """An episode that does not go on where it was has ended: it could not be restored."""
+        ring = self.ring
+        last = (ring.total - 1) % ring.max_size
+        before, now = ring.data["obs2"][last], self._row["obs"][0]
+        if ring.total and not np.array_equal(before, now):
+            ring.data["ended"][last] |= (before != now).reshape(self.num_envs, -1).any(-1)
+            ring.changed(last)
+
+    def due(self, n_steps):
+        """Whether another `n_steps` steps of every stream are complete."""
+        return self.ring.total % n_steps == 0
+
+    def newest(self, n_steps):
+        """The last `n_steps` steps of every stream, each field (n_steps, num_envs, ...)."""
+        return self._stretches(np.full(self.num_envs, self.ring.size - n_steps), n_steps)
+
+    def sample(self, n_steps):
+        """For every stream a stretch of `n_steps` steps that begins anywhere in its memory."""
+        # counted from the oldest row: no stretch runs from the newest row on into the oldest
+        first = self.rng.integers(self.ring.size - n_steps + 1, size=self.num_envs)
+        return self._stretches(first, n_steps)
+
+    def replays(self, replay_ratio, n_steps):
+        """Stretches to replay now: a Poisson number of batches, `replay_ratio` on average."""
+        for _ in range(self.rng.poisson(replay_ratio)):
+            yield self.sample(n_steps)
+
+    def _stretches(self, first, n_steps):
+        ring = self.ring
+        oldest = ring.total - ring.size
+        rows = (oldest + first + np.arange(n_steps)[:, None]) % ring.max_size  # (n_steps, num_envs)
+        streams = np.arange(self.num_envs)
+        found = {name: torch.from_numpy(x[rows, streams]) for name, x in ring.data.items()}
+        return {
+            name: x.to(self.device).to(torch.int64 if name == "act" else torch.float32)
+            for name, x in found.items()
+        }
+
+    def state_dict(self):
+        """Everything that a resumed run needs of it."""
+        return {"ring": self.ring.state_dict(), "rng": self.rng.bit_generator.state}
+
+    def load_state_dict(self, state):
+        """Continue from a saved buffer."""
+        self.ring.load_state_dict(state["ring"])
+        self.rng.bit_generator.state = state["rng"]
+
+
+def check_arguments(n_steps, replay_ratio, c, delta):
+    """Refuse numbers that make no sense, before anything is created."""
+    if isinstance(n_steps, bool) or not isinstance(n_steps, int) or n_steps < 1:
+        raise SpinupError(f"n_steps={n_steps!r} must be a whole number, at least 1")
+    for name, value in (("replay_ratio", replay_ratio), ("c", c), ("delta", delta)):
+        if not isinstance(value, int | float) or not 0 <= value < np.inf:
+            raise SpinupError(f"{name}={value!r} must be a number, zero or more")
+
+
+def make_trajectory_buffer(run, replay_size, n_steps):
+    """The memory of a run: sized and typed by its spaces, and known to fit in memory."""
+    num_envs, size = run.streams[0].num_envs, replay.check_count("replay_size", replay_size)
+    if size < n_steps * num_envs:
+        raise SpinupError(
+            f"replay_size={size} has no room for n_steps={n_steps} steps of {num_envs} "
+            f"environments: use at least {n_steps * num_envs}"
+        )
+    space = run.observation_space
+    buffer = TrajectoryBuffer(
+        num_envs,
+        space.shape,
+        int(run.action_space.n),
+        size,
+        obs_dtype=stored_dtype(space),
+        rng=run.seeds.generator("replay"),
+        device=run.device,
+    )
+    rows = min(size, run.config["epochs"] * run.config["steps_per_epoch"]) // num_envs
+    replay.check_memory(
+        f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes
+    )
+    run.track(buffer=buffer)
+    return buffer
+
+
+def logits(pi, obs):
+    """What a policy network says of all actions: (..., obs) -> (..., actions)."""
+    return pi(obs)[0].logits
+
+
+def chosen(x, act):
+    """The entries of the actions taken: (..., actions), (...,) -> (...,)."""
+    return x.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(logp):
+    """Entropy of categorical distributions: (..., actions) -> (...,)."""
+    return -(logp.exp() * logp).sum(-1)
+
+
+__all__ = [
+    "Behavior",
+    "Box",
+    "Categorical",
+    "Discrete",
+    "Interaction",
+    "MLPActorCritic",
+    "MLPCategoricalActor",
+    "MLPDiscreteQFunction",
+    "Tanh",
+    "TorchRun",
+    "TrajectoryBuffer",
+    "check_arguments",
+    "chosen",
+    "combined_shape",
+    "count_vars",
+    "entropy",
+    "linear_schedule",
+    "logits",
+    "make_get_action",
+    "make_trajectory_buffer",
+    "minimize",
+    "mlp",
+    "polyak_update",
+    "target_copy",
+]

@@ -1,0 +1,82 @@
+"""What DDPG needs from a network, and the helpers its file uses."""
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+
+from spinup.algos.common.interaction import Interaction
+from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.nets import (
+    combined_shape,
+    count_vars,
+    make_obs_filter,
+    mlp,
+    samples_pi,
+)
+from spinup.algos.pytorch.common.offpolicy import (
+    NoisyPolicy,
+    flat,
+    frozen,
+    minimize,
+    polyak_update,
+    target_copy,
+)
+from spinup.algos.pytorch.common.policies import make_get_action
+from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.envs.spaces import require_finite_bounds
+
+
+class MLPActorCritic(nn.Module):
+    """A deterministic policy `pi` and an action-value function `q`.
+
+    Args:
+        observation_space: a Box of any shape (flattened).
+        action_space: a Box with finite bounds.
+        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (64, 64) to
+            (400, 300) are usual.
+        activation: class of the hidden activations.
+    """
+
+    def __init__(
+        self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
+    ):
+        super().__init__()
+        require_finite_bounds("ddpg", action_space)
+        obs_dim = int(np.prod(observation_space.shape))
+        act_dim = int(np.prod(action_space.shape))
+        obs_filter = make_obs_filter(observation_space, normalize=False)
+        sizes = (obs_dim, act_dim, hidden_sizes, activation)
+        self.action_space = action_space
+        self.pi = MLPActor(*sizes, *bounds(action_space), obs_filter)
+        self.q = MLPQFunction(*sizes, obs_filter)
+
+    @samples_pi
+    def act(self, obs):
+        """The policy's action for one observation or a batch, as an array."""
+        with torch.no_grad():
+            return self.pi(obs).cpu().numpy()
+
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "Interaction",
+    "MLPActor",
+    "MLPActorCritic",
+    "MLPQFunction",
+    "NoisyPolicy",
+    "ReplayBuffer",
+    "TorchRun",
+    "combined_shape",
+    "count_vars",
+    "flat",
+    "frozen",
+    "make_get_action",
+    "make_replay_buffer",
+    "minimize",
+    "mlp",
+    "polyak_update",
+    "target_copy",
+]

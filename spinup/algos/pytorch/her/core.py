@@ -1,0 +1,443 @@
+"""What HER needs: networks that see the desired goal, whole episodes, and an algorithm underneath.
+
+The algorithm underneath (the base) learns as it always does. It is shown the observation and the
+desired goal as if they were one observation, and cannot tell which goals came in hindsight.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+from torch.optim import Adam
+
+from spinup.algos.common.interaction import Interaction
+from spinup.algos.common.schedules import linear_schedule
+from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.nets import ObsFilter
+from spinup.algos.pytorch.common.offpolicy import (
+    NoisyPolicy,
+    SampledPolicy,
+    action_limits,
+    target_copy,
+)
+from spinup.algos.pytorch.common.policies import make_get_action, make_policy
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.algos.pytorch.ddpg.core import MLPActorCritic as DDPGNetworks
+from spinup.algos.pytorch.ddpg.ddpg import ddpg, ddpg_update
+from spinup.algos.pytorch.dqn.core import EpsilonGreedy, check_arguments
+from spinup.algos.pytorch.dqn.core import MLPQNetwork as DQNNetworks
+from spinup.algos.pytorch.dqn.dqn import dqn, dqn_update
+from spinup.algos.pytorch.sac.core import MLPActorCritic as SACNetworks
+from spinup.algos.pytorch.sac.core import Temperature, default_target_entropy
+from spinup.algos.pytorch.sac.sac import sac, sac_update
+from spinup.algos.pytorch.td3.core import MLPActorCritic as TD3Networks
+from spinup.algos.pytorch.td3.td3 import td3, td3_update
+from spinup.envs.goals import Goals
+from spinup.envs.spaces import nearest
+from spinup.envs.streams import WorkerEnv
+from spinup.utils.errors import SpinupError
+from spinup.utils.serialization_utils import convert_json
+
+__all__ = [
+    "BASES",
+    "STRATEGIES",
+    "Box",
+    "Discrete",
+    "Episodes",
+    "GoalActorCritic",
+    "GoalInteraction",
+    "GoalRun",
+    "Learner",
+    "ReplayBuffer",
+    "achieved_goals",
+    "make_goal_get_action",
+    "make_learner",
+    "make_replay_buffer",
+    "update_normalizer",
+]
+
+STRATEGIES = ("future", "final", "episode", "random")
+
+
+# ---- networks ------------------------------------------------------------------------------------
+
+
+class GoalActorCritic(nn.Module):
+    """The base's networks, shown the observation and the desired goal of a row.
+
+    A row is a flattened observation of a goal environment; it holds the achieved goal as well.
+
+    Args:
+        observation_space: the Box of the rows.
+        action_space: the environment's.
+        base: name of the algorithm whose own networks to use.
+        parts: which columns the networks see, as pairs of the first and the last + 1.
+        actor_critic: class of the networks instead of the base's own.
+        own: name of that class, as a saved policy has it.
+        normalize_obs: subtract the running mean of what the networks see and divide by its running
+            standard deviation. Helps where observations or goals are small or far from zero.
+        ac_kwargs: arguments of that class.
+    """
+
+    def __init__(
+        self,
+        observation_space,
+        action_space,
+        base,
+        parts,
+        actor_critic=None,
+        own=None,
+        normalize_obs=True,
+        **ac_kwargs,
+    ):
+        super().__init__()
+        if own is not None and actor_critic is None:
+            raise SpinupError(
+                f"the networks of this policy are of the class {own}: load it with "
+                f"actor_critic=functools.partial(GoalActorCritic, actor_critic={own})"
+            )
+        columns = [i for part in sorted(parts) for i in range(*part)]
+        together = columns == list(range(columns[0], columns[-1] + 1))
+        self.columns = slice(columns[0], columns[-1] + 1) if together else columns
+        low, high = (x[self.columns] for x in (observation_space.low, observation_space.high))
+        self.action_space = action_space
+        self.obs_filter = ObsFilter(low.shape, normalize=True) if normalize_obs else None
+        cls = actor_critic or BASES[base].networks
+        self.net = cls(Box(low, high, dtype=observation_space.dtype), action_space, **ac_kwargs)
+
+    def inputs(self, rows):
+        """What the networks see of rows, tensors or arrays: (..., row) -> (..., seen)."""
+        x, norm = rows[..., self.columns], self.obs_filter
+        if norm is None:
+            return x
+        if isinstance(x, torch.Tensor):
+            return norm(x)
+        mean, std = (statistic.cpu().numpy() for statistic in (norm.mean, norm.std))
+        return ((x - mean) / std).clip(-norm.clip, norm.clip)
+
+    def act(self, obs, deterministic=False):
+        """The action of the base's policy for one row or a batch, as an array."""
+        chooses = "deterministic" in inspect.signature(self.net.act).parameters
+        kwargs = {"deterministic": deterministic} if chooses else {}
+        return self.net.act(self.inputs(obs), **kwargs)
+
+
+def update_normalizer(ac, *batches):
+    """Add what the networks see of these transitions to the normaliser, if there is one."""
+    norm = ac.obs_filter
+    if norm is not None:
+        rows = np.concatenate([batch["obs"] for batch in batches])[:, ac.columns]
+        norm.update(norm.batch_sums(torch.as_tensor(rows, device=norm.mean.device)))
+
+
+def make_goal_get_action(ac):
+    """The policy as it is now and without noise, as a function from a row to an action."""
+    get_action = make_get_action(ac.net, deterministic=True, action_space=ac.action_space)
+    return lambda row: get_action(ac.inputs(row))
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+
+class GoalRun(TorchRun):
+    """A run in goal environments; it refuses others, and arguments that do not fit, at once."""
+
+    def _make_streams(self):
+        super()._make_streams()
+        config = self.config
+        first = getattr(self.streams[0], "envs", [None])[0]
+        # An environment in a worker process cannot be asked what goals pay.
+        ask = config["env_fn"]() if first is None or isinstance(first, WorkerEnv) else first
+        self.goals = Goals(ask, self.algo)
+        kind = "Discrete" if isinstance(self.action_space, Discrete) else "Box"
+        fitting = [name for name, base in BASES.items() if kind in base.actions]
+        self.base = config["base"] or fitting[0]
+        _check_choice("base", self.base, BASES)
+        _check_choice("strategy", config["strategy"], STRATEGIES)
+        if self.base not in fitting:
+            raise SpinupError(
+                f"base={self.base!r} cannot learn {kind} actions such as {self.action_space}: use "
+                f"{' or '.join(fitting)}"
+            )
+        k = config["k"]
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+            raise SpinupError(f"k={k!r} must be a whole number, zero or more")
+        self.options = base_options(self.base, config["base_kwargs"])
+
+    def build(self, actor_critic, ac_kwargs):
+        """Networks of the base that see the observation and the desired goal."""
+        seen = (self.goals.observation, self.goals.desired)
+        self._shown = {"base": self.base, "parts": [[part.start, part.stop] for part in seen]}
+        if actor_critic is not None:
+            self._shown["own"] = convert_json(actor_critic)
+        networks = functools.partial(GoalActorCritic, actor_critic=actor_critic)
+        return super().build(networks, {**ac_kwargs, **self._shown})
+
+    def policy_meta(self):
+        """With what rebuilding a `GoalActorCritic` needs."""
+        meta = super().policy_meta()
+        return {**meta, "ac_kwargs": {**meta["ac_kwargs"], **self._shown}}
+
+
+def _check_choice(name, value, known):
+    if value not in known:
+        hint = nearest(str(value), known)
+        raise SpinupError(f"{name}={value!r} must be one of {', '.join(known)}{hint}")
+
+
+def base_options(base, base_kwargs):
+    """The base's own hyperparameters: those given, and its function's defaults for the others."""
+    parameters = inspect.signature(BASES[base].learner).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    for name in base_kwargs:
+        if name not in names:
+            hint = nearest(name, names)
+            raise SpinupError(
+                f"base_kwargs has {name!r}, and {base} takes {', '.join(names)} there{hint}"
+            )
+    defaults = inspect.signature(BASES[base].function).parameters
+    return {name: defaults[name].default for name in names} | dict(base_kwargs)
+
+
+# ---- episodes ------------------------------------------------------------------------------------
+
+
+class Episodes:
+    """The transitions of episodes that are still going on, for each environment its own.
+
+    They are part of a checkpoint, with the generator that chooses goals in hindsight.
+    """
+
+    def __init__(self, run):
+        self.rng = run.seeds.generator("replay", 1)
+        self._going_on = [[] for _ in range(run.streams[0].num_envs)]
+        run.track(episodes=self)
+
+    def add(self, transitions, ended):
+        """One more transition of each; returns the episodes that are complete, as arrays.
+
+        `transitions` are `obs, act, rew, obs2, done`, `ended` the environments whose episode is
+        over, terminated or cut.
+        """
+        complete = []
+        for i, row in enumerate(zip(*transitions, strict=True)):
+            rows = self._going_on[i]
+            if rows and not np.array_equal(rows[-1]["obs2"], row[0]):
+                # A resumed run whose environment could not be restored: the old episode ends here.
+                complete.append(_stack(rows))
+                rows.clear()
+            rows.append({name: np.array(x) for name, x in zip(_FIELDS, row, strict=True)})
+            if i in ended:
+                complete.append(_stack(rows))
+                rows.clear()
+        return complete
+
+    def state_dict(self):
+        """The rows and the generator, as plain arrays and numbers."""
+        going_on = [_stack(rows) for rows in self._going_on]
+        return {"going_on": going_on, "rng": self.rng.bit_generator.state}
+
+    def load_state_dict(self, state):
+        """Continue in the middle of every episode."""
+        self._going_on = [_split(arrays) for arrays in state["going_on"]]
+        self.rng.bit_generator.state = state["rng"]
+
+
+_FIELDS = ("obs", "act", "rew", "obs2", "done")
+
+
+def achieved_goals(buffer, goals):
+    """The goals achieved by all transitions in the buffer, (n, goal); a view."""
+    return buffer.ring.data["obs2"][: len(buffer), goals.achieved]
+
+
+def _stack(rows):
+    """Transitions one by one -> one array a field; None where there are none."""
+    return {name: np.stack([row[name] for row in rows]) for name in _FIELDS} if rows else None
+
+
+def _split(arrays):
+    """What `_stack` joined, one by one again."""
+    if arrays is None:
+        return []
+    columns = zip(*(arrays[name] for name in _FIELDS), strict=True)
+    return [dict(zip(_FIELDS, row, strict=True)) for row in columns]
+
+
+class GoalInteraction(Interaction):
+    """The loop of the off-policy algorithms, which also counts the episodes that reach their goal.
+
+    An episode does when its last reward is the one that the goal itself pays.
+    """
+
+    def __init__(self, run, learner):
+        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"))
+        self.goals = run.goals
+
+    def finished(self, episode):
+        """Count a training episode."""
+        reached = self._reached(episode["obs2"][-1], episode["rew"][-1])
+        self._measured["SuccessRate"].append(np.float32(reached))
+
+    def _reached(self, row, rew):
+        return float(self.goals.success(np.array([rew]), row[None, self.goals.desired])[0])
+
+    def _episode(self, env, get_action, seed):
+        last = _Last(env)
+        result = super()._episode(last, get_action, seed)
+        return {**result, "TestSuccessRate": self._reached(np.asarray(last.obs), last.rew)}
+
+    def log(self, **more):
+        """Write this epoch's row; tests have a success rate as well."""
+        tested = self._tests.pop("TestSuccessRate", None)
+        if tested is not None:
+            more["TestSuccessRate"] = float(tested.mean())
+        super().log(**more)
+
+
+class _Last:
+    """An environment that remembers the observation and the reward of its last step."""
+
+    def __init__(self, env):
+        self.env, self.reset = env, env.reset
+
+    def step(self, action):
+        result = self.env.step(action)
+        self.obs, self.rew = result[0], float(result[1])
+        return result
+
+
+# ---- algorithms underneath -----------------------------------------------------------------------
+
+
+class Learner(NamedTuple):
+    """A base algorithm at work on its networks."""
+
+    policy: Any  # explores; given what the networks see
+    update: Callable[..., dict[str, Any]]  # (batch, gradient steps so far) -> what it measured
+    values: tuple[str, ...]  # names of what it measures for every row of a batch
+    losses: tuple[str, ...]  # names of what it measures once
+    columns: Callable[[], dict[str, float]] = dict  # more for the log
+    begin_step: Callable[[int], None] = lambda t: None  # called with the steps taken so far
+
+
+def dqn_learner(
+    run, ac, lr, gamma, polyak, *, eps_start, eps_end, eps_steps, double_q, loss, max_grad_norm
+):
+    """Deep Q-Network, its target moved by `polyak` at every step as those of the others are."""
+    shares = {"polyak": polyak, "eps_start": eps_start, "eps_end": eps_end}
+    check_arguments(loss, shares, {"eps_steps": eps_steps})
+    ac_targ = target_copy(ac)
+    q_optimizer = Adam(ac.q.parameters(), lr=lr, fused=True)
+    run.track(ac_targ=ac_targ, q_optimizer=q_optimizer)
+    policy = EpsilonGreedy(make_policy(ac, run.device), int(run.action_space.n))
+
+    def update(batch, step):
+        args = (ac, ac_targ, q_optimizer, batch, True, gamma, polyak)
+        return dqn_update(*args, double_q, loss, max_grad_norm)[0]
+
+    def begin_step(t):
+        policy.epsilon = linear_schedule(eps_start, eps_end, t / eps_steps)
+
+    def columns():
+        return {"Epsilon": linear_schedule(eps_start, eps_end, run.total_steps / eps_steps)}
+
+    return Learner(policy, update, ("QVals",), ("LossQ",), columns, begin_step)
+
+
+def ddpg_learner(run, ac, lr, gamma, polyak, *, act_noise):
+    """Deep Deterministic Policy Gradient."""
+    ac_targ = target_copy(ac)
+    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
+    q_optimizer = Adam(ac.q.parameters(), lr=lr, fused=True)
+    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
+    policy = NoisyPolicy(make_policy(ac, run.device), run.action_space, act_noise)
+
+    def update(batch, step):
+        return ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma, polyak)
+
+    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"))
+
+
+def td3_learner(run, ac, lr, gamma, polyak, *, act_noise, target_noise, noise_clip, policy_delay):
+    """Twin Delayed DDPG."""
+    if policy_delay < 1:
+        raise SpinupError(f"policy_delay={policy_delay} must be at least 1")
+    ac_targ = target_copy(ac)
+    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
+    q_optimizer = Adam([*ac.q1.parameters(), *ac.q2.parameters()], lr=lr, fused=True)
+    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
+    policy = NoisyPolicy(make_policy(ac, run.device), run.action_space, act_noise)
+    limits = action_limits(run.action_space, run.device)
+
+    def update(batch, step):
+        args = (ac, ac_targ, pi_optimizer, q_optimizer, batch, limits, step % policy_delay == 0)
+        return td3_update(*args, gamma, polyak, target_noise, noise_clip)
+
+    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"))
+
+
+def sac_learner(run, ac, lr, gamma, polyak, *, alpha, target_entropy):
+    """Soft Actor-Critic."""
+    ac_targ = target_copy(ac)
+    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
+    q_optimizer = Adam([*ac.q1.parameters(), *ac.q2.parameters()], lr=lr, fused=True)
+    temperature = Temperature(alpha).to(run.device)
+    log_alpha = temperature.log_alpha
+    alpha_optimizer = Adam([log_alpha], lr=lr) if temperature.learned else None
+    if target_entropy is None:
+        target_entropy = default_target_entropy(run.action_space)
+    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
+    run.track(temperature=temperature)
+    if alpha_optimizer is not None:
+        run.track(alpha_optimizer=alpha_optimizer)
+    policy = SampledPolicy(make_policy(ac, run.device))
+
+    def update(batch, step):
+        args = (ac, ac_targ, pi_optimizer, q_optimizer, alpha_optimizer, batch)
+        return sac_update(*args, log_alpha, target_entropy, gamma, polyak)
+
+    def columns():
+        return {"Alpha": float(log_alpha.detach().exp())}
+
+    values = ("Q1Vals", "Q2Vals", "LogPi")
+    return Learner(policy, update, values, ("LossPi", "LossQ"), columns)
+
+
+class Base(NamedTuple):
+    """What HER knows of an algorithm it can be put on top of."""
+
+    function: Callable[..., Any]  # the algorithm alone; its signature has the defaults
+    networks: Callable[..., nn.Module]
+    learner: Callable[..., Learner]
+    actions: tuple[str, ...]  # kinds of action spaces
+
+
+BASES = {
+    "dqn": Base(dqn, DQNNetworks, dqn_learner, ("Discrete",)),
+    "ddpg": Base(ddpg, DDPGNetworks, ddpg_learner, ("Box",)),
+    "td3": Base(td3, TD3Networks, td3_learner, ("Box",)),
+    "sac": Base(sac, SACNetworks, sac_learner, ("Box", "Discrete")),
+}
+
+
+def make_learner(run, ac, lr, gamma, polyak):
+    """The base of a run, at work on the networks of `ac`, with a policy that is given rows."""
+    learner = BASES[run.base].learner(run, ac.net, lr, gamma, polyak, **run.options)
+    return learner._replace(policy=_GoalPolicy(learner.policy, ac))
+
+
+class _GoalPolicy:
+    """An exploring policy of the base that is given rows."""
+
+    def __init__(self, policy, ac):
+        self.policy, self.ac = policy, ac
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        return self.policy(self.ac.inputs(obs), rng)

@@ -1,0 +1,168 @@
+"""What SAC needs from a network, and the helpers its file uses."""
+
+import inspect
+import math
+from numbers import Real
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+
+from spinup.algos.common.interaction import Interaction
+from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.nets import (
+    MLPCategoricalActor,
+    combined_shape,
+    count_vars,
+    make_obs_filter,
+    mlp,
+    samples_pi,
+)
+from spinup.algos.pytorch.common.offpolicy import (
+    SampledPolicy,
+    flat,
+    frozen,
+    minimize,
+    polyak_update,
+    target_copy,
+)
+from spinup.algos.pytorch.common.policies import make_get_action
+from spinup.algos.pytorch.common.qnets import (
+    MLPDiscreteQFunction,
+    MLPQFunction,
+    SquashedGaussianMLPActor,
+    bounds,
+    twin_q,
+)
+from spinup.algos.pytorch.common.run import TorchRun
+from spinup.envs.spaces import require_finite_bounds
+from spinup.utils.errors import SpinupError
+
+
+class MLPActorCritic(nn.Module):
+    """A stochastic policy `pi` and two action-value functions, `q1` and `q2`.
+
+    Args:
+        observation_space: a Box of any shape (flattened).
+        action_space: a Box with finite bounds, or Discrete. With Discrete actions `discrete` is
+            True, `pi` is categorical and the critics give the values of all actions at once.
+        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (64, 64) to
+            (400, 300) are usual.
+        activation: class of the hidden activations.
+    """
+
+    def __init__(
+        self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
+    ):
+        super().__init__()
+        obs_dim = int(np.prod(observation_space.shape))
+        obs_filter = make_obs_filter(observation_space, normalize=False)
+        self.action_space = action_space
+        self.discrete = isinstance(action_space, Discrete)
+        if self.discrete:
+            sizes = (obs_dim, int(action_space.n), hidden_sizes, activation)
+            self.pi = MLPCategoricalActor(*sizes, obs_filter)
+            self.q1 = MLPDiscreteQFunction(*sizes, obs_filter)
+            self.q2 = MLPDiscreteQFunction(*sizes, obs_filter)
+        else:
+            require_finite_bounds("sac", action_space)
+            sizes = (obs_dim, int(np.prod(action_space.shape)), hidden_sizes, activation)
+            self.pi = SquashedGaussianMLPActor(*sizes, *bounds(action_space), obs_filter)
+            self.q1 = MLPQFunction(*sizes, obs_filter)
+            self.q2 = MLPQFunction(*sizes, obs_filter)
+
+    @samples_pi
+    def act(self, obs, deterministic=False):
+        """An action for one observation or a batch, as an array: sampled, or the most likely."""
+        with torch.no_grad():
+            if self.discrete:
+                pi, _ = self.pi(obs)
+                a = self.pi.mode(pi) if deterministic else pi.sample()
+            else:
+                a, _ = self.pi(obs, deterministic, with_logprob=False)
+            return a.cpu().numpy()
+
+
+def action_probs(ac, o):
+    """Probabilities of all discrete actions and their logarithms, (B, n) each."""
+    pi, _ = ac.pi(o)
+    return pi.probs, pi.logits
+
+
+class Temperature(nn.Module):
+    """The weight of the entropy: fixed, or ('auto') learned from 1 on."""
+
+    def __init__(self, alpha):
+        super().__init__()
+        check_temperature(alpha)
+        self.learned = isinstance(alpha, str)
+        # its logarithm, so that a learned one stays positive
+        start = 0.0 if self.learned else math.log(alpha) if alpha else -math.inf
+        self.log_alpha = nn.Parameter(torch.tensor(start), requires_grad=self.learned)
+
+
+def check_temperature(alpha, target_entropy=None):
+    """Refuse what cannot be a temperature, or the entropy it should lead to."""
+    auto = isinstance(alpha, str) and alpha == "auto"
+    if not auto and not (_is_number(alpha) and alpha >= 0):
+        raise SpinupError(f"alpha={alpha!r} must be a number, zero or more, or 'auto'")
+    if target_entropy is not None and not _is_number(target_entropy):
+        raise SpinupError(f"target_entropy={target_entropy!r} must be a number or None")
+
+
+def _is_number(x):
+    return isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)
+
+
+def check_actor_critic(ac, action_space):
+    """Refuse a user's class that would learn nothing, or be tested with sampled actions."""
+    if isinstance(action_space, Discrete) and not getattr(ac, "discrete", False):
+        raise SpinupError(
+            f"sac learns Discrete actions from all their values at once, and "
+            f"{type(ac).__name__} does not say that it gives them: let pi(obs) return "
+            "(Categorical, None), q1(obs) and q2(obs) one value for each action, and set "
+            "discrete = True"
+        )
+    if "deterministic" not in inspect.signature(ac.act).parameters:
+        raise SpinupError(
+            f"{type(ac).__name__}.act has no argument 'deterministic', which sac needs to test "
+            "its policy without noise: write act(self, obs, deterministic=False)"
+        )
+
+
+def default_target_entropy(action_space):
+    """Minus the number of dimensions of a Box; half of what uniform choice has, for Discrete."""
+    if isinstance(action_space, Discrete):
+        return 0.5 * math.log(action_space.n)
+    return -float(np.prod(action_space.shape))
+
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "Interaction",
+    "MLPActorCritic",
+    "MLPDiscreteQFunction",
+    "MLPQFunction",
+    "ReplayBuffer",
+    "SampledPolicy",
+    "SquashedGaussianMLPActor",
+    "Temperature",
+    "TorchRun",
+    "action_probs",
+    "check_actor_critic",
+    "check_temperature",
+    "combined_shape",
+    "count_vars",
+    "default_target_entropy",
+    "flat",
+    "frozen",
+    "make_get_action",
+    "make_replay_buffer",
+    "minimize",
+    "mlp",
+    "polyak_update",
+    "target_copy",
+    "twin_q",
+]

@@ -1,0 +1,99 @@
+"""Flip bits until they are those of the goal: the smallest task that needs hindsight.
+
+    env = gymnasium.make("spinup/BitFlip-v0", n=15)
+
+The state is `n` bits and action i flips bit i (Andrychowicz et al. 2017, section 3.1). Every step
+costs -1 until the goal is reached, which pays 0 and ends the episode; after `n` steps it is cut.
+Random flips practically never meet a goal of more than a dozen bits, so without hindsight there is
+nothing to learn from, while every episode shows how to reach the states it went through.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from spinup.utils.errors import SpinupError
+
+__all__ = ["BitFlip", "register_bitflip"]
+
+_ID = "spinup/BitFlip-v0"
+
+
+class BitFlip(gymnasium.Env):
+    """A goal environment: observations are a dict of `observation`, `achieved_goal` (both the bits
+    as they are) and `desired_goal` (the bits as they should be).
+
+    Args:
+        n: how many bits, and how many steps there are to set them; 1 or more.
+        render_mode: None, the only one there is.
+    """
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, n: int = 15, render_mode: str | None = None) -> None:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise SpinupError(f"n={n!r} must be a whole number of bits, 1 or more")
+        self.n = int(n)
+        self.render_mode = render_mode
+        bits = spaces.MultiBinary(self.n)
+        self.observation_space = spaces.Dict(
+            {"observation": bits, "achieved_goal": bits, "desired_goal": bits}
+        )
+        self.action_space = spaces.Discrete(self.n)
+        self._bits = self._goal = np.zeros(self.n, np.int8)
+        self._t = 0
+        self._running = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Draw the bits and another setting of them as the goal, both uniformly."""
+        super().reset(seed=seed)
+        self._bits = self.np_random.integers(2, size=self.n, dtype=np.int8)
+        self._goal = self._bits
+        while np.array_equal(self._goal, self._bits):  # a goal already reached is none
+            self._goal = self.np_random.integers(2, size=self.n, dtype=np.int8)
+        self._t = 0
+        self._running = True
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+        """Flip one bit."""
+        if not self._running:
+            raise RuntimeError("step was called on an episode that is over: call reset first")
+        if not self.action_space.contains(action):
+            raise ValueError(f"the action {action!r} is not one of the {self.n} bits")
+        self._bits = self._bits.copy()  # earlier observations keep theirs
+        self._bits[int(action)] ^= 1
+        self._t += 1
+        r = float(self.compute_reward(self._bits, self._goal, {}))
+        terminated = bool(self.compute_terminated(self._bits, self._goal, {}))
+        truncated = self._t >= self.n and not terminated
+        self._running = not (terminated or truncated)
+        return self._observation(), r, terminated, truncated, {"is_success": terminated}
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """0 where the goal is achieved, else -1: one number, or one for each row of a batch."""
+        return self.compute_terminated(achieved_goal, desired_goal, info).astype(np.float32) - 1.0
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Whether the goal is achieved: one answer, or one for each row of a batch."""
+        return np.all(np.asarray(achieved_goal) == np.asarray(desired_goal), axis=-1)
+
+    def _observation(self) -> dict[str, np.ndarray]:
+        bits = self._bits
+        return {
+            "observation": bits.copy(),
+            "achieved_goal": bits.copy(),
+            "desired_goal": self._goal.copy(),
+        }
+
+
+def register_bitflip() -> None:
+    """Register `BitFlip` with Gymnasium, unless it is already there."""
+    if _ID not in gymnasium.registry:
+        gymnasium.register(id=_ID, entry_point=f"{__name__}:BitFlip")

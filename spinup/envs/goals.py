@@ -1,0 +1,183 @@
+"""Goal environments: which parts of an observation are goals, and what reaching one is worth.
+
+A goal environment, as Gymnasium-Robotics has them, observes a dict of `observation`,
+`achieved_goal` and `desired_goal`, and has the method `compute_reward(achieved_goal, desired_goal,
+info)`, so that any transition can be paid as if it had had another goal. `compute_terminated`, with
+the same arguments, is optional.
+
+    goals = Goals(env_fn())
+    row[goals.desired]                    # the desired goal within a flattened observation
+    goals.reward(achieved, desired)       # one number a row
+
+`adapt_env` flattens the dict into one vector, which is what buffers hold and policies are given;
+`Goals` says where in it the parts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+from spinup.envs.adapter import SpaceAdapter, adapt_env, layers
+from spinup.utils.errors import SpinupError
+
+__all__ = ["Goals"]
+
+_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+
+class Goals:
+    """What relabelling needs to know of a goal environment.
+
+    Args:
+        env: the environment, as `env_fn` returns it.
+        who: the name of what needs a goal environment, for the message.
+
+    Attributes:
+        observation, achieved, desired: slices of the flattened observation.
+        width: length of the flattened observation.
+
+    Raises:
+        SpinupError: `env` is no goal environment.
+    """
+
+    def __init__(self, env: Any, who: str = "her") -> None:
+        space = _dict_space(env, who)
+        stops = np.cumsum([spaces.flatdim(part) for part in space.spaces.values()]).tolist()
+        starts = [0, *stops[:-1]]
+        columns = dict(zip(space.spaces, map(slice, starts, stops), strict=True))
+        self.observation: slice = columns["observation"]
+        self.achieved: slice = columns["achieved_goal"]
+        self.desired: slice = columns["desired_goal"]
+        self.width: int = stops[-1]
+        goal_space, achieved_space = space["desired_goal"], space["achieved_goal"]
+        if _kind(goal_space) != _kind(achieved_space):
+            raise SpinupError(
+                f"{who} puts achieved goals in the place of desired ones, and those of this "
+                f"environment differ ({achieved_space} and {goal_space}): give both the same space."
+            )
+        self._reward = _PerGoal(_method(env, "compute_reward"), goal_space)
+        terminated = _method(env, "compute_terminated")
+        self._terminated = None if terminated is None else _PerGoal(terminated, goal_space)
+
+    def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """The environment's rewards for having achieved one goal where another was desired.
+
+        (n, goal) and (n, goal) -> (n,). The `info` that the environment is given is empty.
+        """
+        return self._reward(achieved, desired).astype(np.float64)
+
+    def terminated(
+        self, achieved: np.ndarray, desired: np.ndarray, was_desired: np.ndarray, done: np.ndarray
+    ) -> np.ndarray:
+        """Whether episodes that ended or not (`done`, desiring `was_desired`) would have ended.
+
+        By the environment's `compute_terminated`, where it has one. An end which that does not
+        explain (the robot fell over) had nothing to do with the goal, so it stays an end.
+        """
+        if self._terminated is None:
+            return done.copy()
+        other_reasons = done & ~self._terminated(achieved, was_desired).astype(bool)
+        return self._terminated(achieved, desired).astype(bool) | other_reasons
+
+    def success(self, rew: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """Whether the reward of a step is what the desired goal itself pays: it was reached.
+
+        Exact where rewards are sparse (one number for success, another for everything else).
+        """
+        return rew >= self.reward(desired, desired) - 1e-6
+
+
+class _PerGoal:
+    """A function of single goals, applied to batches in one call where it allows that."""
+
+    def __init__(self, function: Callable[..., Any], space: spaces.Space):
+        self.function, self.space = function, space
+        # A flat array of numbers can be given its shape back; one-hot vectors are unflattened.
+        self.batched: bool | None = None if isinstance(space, _ARRAYS) else False
+
+    def __call__(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        if self.batched is None and len(achieved):
+            self.batched = self._takes_batches(achieved, desired)
+        return (self._at_once if self.batched else self._one_by_one)(achieved, desired)
+
+    def _at_once(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        shape, kind = self.space.shape, self.space.dtype
+        goals = (x.reshape(len(x), *(shape or ())).astype(kind) for x in (achieved, desired))
+        return np.asarray(self.function(*goals, {}))
+
+    def _one_by_one(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        answers = []
+        for pair in zip(achieved, desired, strict=True):
+            answer = self.function(*(spaces.unflatten(self.space, goal) for goal in pair), {})
+            if np.size(answer) != 1:
+                raise SpinupError(
+                    f"{self.function.__name__} returned {np.size(answer)} numbers for one goal: "
+                    "let it return one."
+                )
+            answers.append(np.asarray(answer).item())
+        return np.array(answers)
+
+    def _takes_batches(self, achieved: np.ndarray, desired: np.ndarray) -> bool:
+        """Whether a batch gives what its rows give one by one.
+
+        Tried on a number of rows that no dimension of a goal has: a function that sums over the
+        wrong axis then returns the wrong shape, even where its numbers happen to agree.
+        """
+        n = max(self.space.shape or (1,)) + 2
+        achieved, desired = (np.resize(x, (n, x.shape[1])) for x in (achieved, desired))
+        try:
+            batch = self._at_once(achieved, desired)
+        except Exception:
+            # Whatever it raises, it was written for one goal at a time, which is all it has to be;
+            # if one fails too, that error is the one to see.
+            return False
+        return batch.shape == (n,) and np.allclose(batch, self._one_by_one(achieved, desired))
+
+
+_ARRAYS = (spaces.Box, spaces.MultiBinary)
+
+
+def _kind(space: spaces.Space) -> tuple[Any, ...]:
+    """What must be the same for a goal of one kind to stand for one of another."""
+    return type(space).__name__, space.shape, spaces.flatdim(space)
+
+
+def _method(env: Any, name: str) -> Any:
+    """The outermost method of this name: a wrapper may change what the environment pays."""
+    found = (getattr(layer, name, None) for layer in layers(_single(env)))
+    return next((method for method in found if callable(method)), None)
+
+
+def _single(env: Any) -> Any:
+    """The first environment of a vector of them."""
+    return env.envs[0] if isinstance(env, SyncVectorEnv) else env
+
+
+def _dict_space(env: Any, who: str) -> spaces.Dict:
+    single = adapt_env(_single(env))
+    if isinstance(single, VectorEnv):
+        raise SpinupError(
+            f"{who} cannot look into a {type(single).__name__}: let env_fn return one environment "
+            "and use num_envs."
+        )
+    space = (single.env if isinstance(single, SpaceAdapter) else single).observation_space
+    if not isinstance(space, spaces.Dict):
+        fault = "its observations are no dict"
+    else:
+        missing = [key for key in _KEYS if key not in space.spaces]
+        fault = f"its observations lack {' and '.join(missing)}" if missing else ""
+    if not fault and _method(env, "compute_reward") is None:
+        fault = "it has no compute_reward(achieved_goal, desired_goal, info)"
+    if fault:
+        raise SpinupError(
+            f"{who} needs a goal environment, whose observations are a dict of observation, "
+            f"achieved_goal and desired_goal, and here {fault}: use one such as spinup/BitFlip-v0 "
+            "or Gymnasium-Robotics' FetchReach."
+        )
+    assert isinstance(space, spaces.Dict)
+    return space
