@@ -7,11 +7,12 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
+PEERS := .venv-peers/.installed
 WORKERS ?= 2
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test lint types format learn soak speed scaling clean
+.PHONY: help .venv train test lint types format learn soak speed scaling peers clean
 
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -52,6 +53,15 @@ speed: $(STAMP) ## measure steps a second
 
 scaling: $(STAMP) ## measure what a second process brings and what averaging gradients costs
 	$(BIN)/python benchmarks/scaling.py
+
+peers: $(STAMP) $(PEERS) ## measure training speed beside Stable-Baselines3 and SBX
+	$(BIN)/python benchmarks/peers.py
+
+# An environment of their own; what both sides use has the versions of ours.
+$(PEERS): benchmarks/peers.txt constraints.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/peers.txt
+	touch $@
 
 clean: ## remove what was built or cached; keeps .venv and data
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,11 +8,14 @@ Each row has one preset (`spinup/presets/<algo>-<env>.json`). A gate trains seed
 row's number of environment steps, then plays the FINAL policy deterministically in a fresh
 environment. Pass: the median seed reaches the pass value and no seed is below 60 % of it (negative
 returns: none more than 1.5 times worse). Stretch: the mean over seeds. Everything is written to
-`benchmarks/results/learn/`: returns, command, versions, hyperparameters, wall time.
+`benchmarks/results/learn/`: returns, command, versions, hyperparameters, wall time. In goal
+environments an episode counts 1 when it ends at its goal and 0 when it does not (`is_success`), so
+that the "return" is the success rate.
 """
 
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import os
 import platform
@@ -42,12 +45,34 @@ GATES = [
     ("ppo", "InvertedPendulum-v5", 100_000, 850, 1000),
     ("ppo", "HalfCheetah-v5", 300_000, 800, 3500),
     ("ppo", "Hopper-v5", 300_000, 700, 1850),
+    ("ddpg", "Pendulum-v1", 20_000, -250, -160),
+    ("ddpg", "HalfCheetah-v5", 100_000, 3300, 4800),
+    ("td3", "Pendulum-v1", 15_000, -200, -155),
+    ("td3", "InvertedPendulum-v5", 50_000, 950, 1000),
+    ("td3", "HalfCheetah-v5", 100_000, 4500, 5500),
+    ("sac", "Pendulum-v1", 10_000, -200, -150),
+    ("sac", "InvertedPendulum-v5", 30_000, 950, 1000),
+    ("sac", "HalfCheetah-v5", 100_000, 5000, 6200),
+    ("dqn", "CartPole-v1", 50_000, 450, 500),
+    ("dqn", "Acrobot-v1", 100_000, -95, -75),
+    ("acer", "CartPole-v1", 300_000, 450, 498),
+    ("acer", "Acrobot-v1", 500_000, -100, -90),
+    ("her", "spinup/BitFlip-v0", 40_000, 0.8, 0.95),
 ]
+# Rows that need more than this project installs; they run only when they are named.
+ON_DEMAND = [
+    ("her", "FetchReach-v4", 10_000, 0.9, 1.0),  # gymnasium-robotics, which needs mujoco < 4
+]
+
+
+def file_name(algo, env):
+    """The name of a row's preset and of its result; a namespace before the id is left out."""
+    return f"{algo}-{env.rpartition('/')[2]}.json"
 
 
 def preset_path(algo, env):
     """The hyperparameters of a row."""
-    return Path(__file__).parents[1] / "spinup" / "presets" / f"{algo}-{env}.json"
+    return Path(__file__).parents[1] / "spinup" / "presets" / file_name(algo, env)
 
 
 def train_and_evaluate(algo, env_id, steps, seed, overrides):
@@ -81,14 +106,15 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     train_seconds = time.time() - start
     env = adapt_env(make_env(env_id))
     get_action = make_get_action(ac, deterministic=True, action_space=env.action_space)
+    goal_env = registry.get(algo).observation == "goal"
     returns = []
-    for episode in range(100 if env_id == "Pendulum-v1" else 20):
+    for episode in range(100 if env_id == "Pendulum-v1" or goal_env else 20):
         o, ended, ret = env.reset(seed=1_000_000 + episode)[0], False, 0.0
         while not ended:
-            o, r, terminated, truncated, _ = env.step(get_action(o))
+            o, r, terminated, truncated, info = env.step(get_action(o))
             ret += float(r)
             ended = terminated or truncated
-        returns.append(ret)
+        returns.append(float(info["is_success"]) if goal_env else ret)
     headers = progress[0].split("\t")
     curve = [float(row.split("\t")[headers.index("AverageEpRet")]) for row in progress[1:]]
     every = max(1, len(curve) // 25)
@@ -139,19 +165,19 @@ def run_gate(gate, pool, overrides):
             "median": statistics.median(returns),
             "mean": statistics.mean(returns),
             "runs": runs,
-            "preset": f"spinup/presets/{algo}-{env_id}.json",
+            "preset": f"spinup/presets/{file_name(algo, env_id)}",
             "hyperparameters": {**json.loads(preset_path(algo, env_id).read_text()), **overrides},
             "command": f"python benchmarks/learn.py {algo} {env_id}",
             "wall_seconds": round(time.time() - start, 1),
             "versions": versions(),
         }
-        shown = ", ".join(f"{r:.1f}" for r in returns)
+        shown = ", ".join(f"{r:.4g}" for r in returns)
         marks = f"pass {goal}: {result['pass']}, stretch {stretch}: {result['stretch']}"
         print(f"{algo:10s} {env_id:20s} {steps:7d} steps: {shown} ({marks})", flush=True)
         if not overrides:
             RESULTS.mkdir(parents=True, exist_ok=True)
             text = json.dumps(result, indent=2) + "\n"
-            (RESULTS / f"{algo}-{env_id}.json").write_text(text)
+            (RESULTS / file_name(algo, env_id)).write_text(text)
         return result
 
     start = time.time()
@@ -174,10 +200,9 @@ def versions():
         "numpy": numpy.__version__,
         "gymnasium": gymnasium.__version__,
     }
-    with contextlib.suppress(ImportError):
-        import mujoco
-
-        found["mujoco"] = mujoco.__version__
+    for package in ("mujoco", "gymnasium-robotics"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
     return found
 
 
@@ -207,6 +232,7 @@ def main():
         for gate in GATES
         if args.algo in (None, "", gate[0]) and args.env in (None, "", gate[1])
     ]
+    gates += [gate for gate in ON_DEMAND if (args.algo, args.env) == gate[:2]]
     if not gates:
         print(f"learn: no gate for {args.algo} {args.env}", file=sys.stderr)
         return 2

@@ -8,7 +8,8 @@ Every attempt is an interpreter of its own, which SIGKILL ends at an instant dra
 the time that an undisturbed run takes from the call of the algorithm to its end: while it collects,
 updates, writes files or restores a checkpoint. An attempt that ends before its instant completes
 its run; the next attempt begins another run in a new directory. Each completed run must have the
-`progress.txt` (time aside) and the weights of the undisturbed one, bit for bit. The result is
+`progress.txt` (time aside), the weights and the rest of the state (target networks, optimizers,
+replay buffer, generators, counters) of the undisturbed one, bit for bit. The result is
 `benchmarks/results/soak.json`; the exit code is 1 if anything differs.
 """
 
@@ -28,24 +29,60 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "soak.json"
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
-ENVS = ("CartPole-v1", "Hopper-v5")
+ENVS = {
+    **dict.fromkeys(("reinforce", "vpg", "trpo", "ppo"), ("CartPole-v1", "Hopper-v5")),
+    **dict.fromkeys(("ddpg", "td3", "sac"), ("Hopper-v5", "HalfCheetah-v5")),
+    "dqn": ("CartPole-v1",),
+    "acer": ("CartPole-v1",),
+    "her": ("spinup/BitFlip-v0",),
+}
 READY = "calling the algorithm\n"
 
 # A few seconds each; several episodes an epoch, and episodes that go on from one to the next.
 COMMON = {"seed": 7, "steps_per_epoch": 400, "save_freq": 3, "max_ep_len": 300, "num_envs": 2}
-EPOCHS = {"reinforce": 25, "vpg": 16, "trpo": 10, "ppo": 10}
-EXTRA = {"ppo": {"minibatch_size": 100, "train_pi_iters": 4, "train_v_iters": 4, "anneal_lr": True}}
-AC_KWARGS = {"hidden_sizes": [32, 32], "normalize_obs": True}
+EPOCHS = {"reinforce": 25, "vpg": 16, "trpo": 10, "ppo": 10, "acer": 8}
+EPOCHS |= dict.fromkeys(("ddpg", "td3", "sac", "dqn", "her"), 7)
+ON_POLICY = {"ac_kwargs": {"hidden_sizes": [32, 32], "normalize_obs": True}}
+# Replay buffers are full after a third of the run, and saved in several pieces.
+OFF_POLICY = {
+    "ac_kwargs": {"hidden_sizes": [32, 32]},
+    "replay_size": 800,
+    "num_test_episodes": 1,
+    "num_threads": 1,
+}
+UPDATES = {
+    "batch_size": 32,
+    "start_steps": 200,
+    "update_after": 100,
+    "update_every": 10,
+    "updates_per_step": 0.25,
+}
+CHUNK_BYTES = 1 << 14
+EXTRA = {
+    **dict.fromkeys(("reinforce", "vpg", "trpo"), ON_POLICY),
+    "ppo": {
+        **ON_POLICY,
+        "minibatch_size": 100,
+        "train_pi_iters": 4,
+        "train_v_iters": 4,
+        "anneal_lr": True,
+    },
+    **{algo: {**OFF_POLICY, **UPDATES} for algo in ("ddpg", "td3", "her")},
+    "sac": {**OFF_POLICY, **UPDATES, "alpha": "auto"},
+    "dqn": {**OFF_POLICY, **UPDATES, "n_step": 3, "prioritized": True, "eps_steps": 1000},
+    "acer": OFF_POLICY,
+}
 
 
 def train(algo, env_id, folder):
     """One attempt, in this process: start the run in `folder`, or resume it if it is there."""
     from spinup import registry
+    from spinup.algos.common import replay
     from spinup.envs import make_env
 
+    replay._CHUNK_BYTES = CHUNK_BYTES
     function = registry.load(algo, "pytorch")
-    config = {**COMMON, "epochs": EPOCHS[algo], "ac_kwargs": AC_KWARGS, **EXTRA.get(algo, {})}
+    config = {**COMMON, "epochs": EPOCHS[algo], **EXTRA[algo]}
     # not through Python's buffers, which the logger's lines share
     os.write(1, READY.encode())
     function(
@@ -86,7 +123,7 @@ class Attempt:
 
 
 def fingerprint(folder):
-    """(`progress.txt` without its times, hash of the weights) of a completed run."""
+    """What must be equal of a completed run: its table without times, hashes of the rest."""
     lines = Path(folder, "progress.txt").read_text().split("\n")
     column = lines[0].split("\t").index("Time")
     rows = [line.split("\t") for line in lines[:-1]]
@@ -94,17 +131,36 @@ def fingerprint(folder):
     if lines[-1] or not Path(folder, ".finished").exists():
         table.append(["this run is not complete"])
     weights = Path(folder, "pyt_save", "policy.safetensors").read_bytes()
-    return table, hashlib.sha256(weights).hexdigest()
+    return {
+        "progress": table,
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "state": state_hash(max(Path(folder, "checkpoints").glob("step-*"))),
+    }
+
+
+def state_hash(checkpoint):
+    """Hash of everything in a checkpoint, the clock aside; pieces count by what they hold."""
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    text = (checkpoint / "state.json").read_text()
+    for name, entry in manifest["pieces"].items():
+        piece = (checkpoint.parent / "pieces" / name).read_bytes()
+        if hashlib.sha256(piece).hexdigest() != entry["sha256"]:
+            return f"{name} is damaged"
+        text = text.replace(name, entry["sha256"])
+    tree = json.loads(text)
+    del tree["seconds"], tree["logger"]["offset"]
+    arrays = (checkpoint / "state.safetensors").read_bytes()
+    return hashlib.sha256(json.dumps(tree).encode() + arrays).hexdigest()
 
 
 def soak(algo, env_id, kills, seed, workspace):
     """Kill runs of one combination until `kills` were killed; the entry of the result."""
     start = time.time()
     rng = random.Random(f"{seed} {algo} {env_id}")
-    base = Path(workspace, f"{algo}-{env_id}")
+    base = Path(workspace, f"{algo}-{env_id.replace('/', '-')}")
     base.mkdir()
     length, _ = Attempt(algo, env_id, base / "undisturbed").finish()
-    table, weights = fingerprint(base / "undisturbed")
+    undisturbed = fingerprint(base / "undisturbed")
 
     instants, runs, in_this_run, folder = [], [], 0, base / "run1"
     while len(instants) < kills or in_this_run:
@@ -116,15 +172,10 @@ def soak(algo, env_id, kills, seed, workspace):
             instants.append(round(moment, 3))
             in_this_run += 1
             continue
-        got_table, got_weights = fingerprint(folder)
-        runs.append(
-            {
-                "kills": in_this_run,
-                "equal_progress": got_table == table,
-                "equal_weights": got_weights == weights,
-            }
-        )
-        if got_table == table and got_weights == weights:
+        got = fingerprint(folder)
+        equal = {f"equal_{name}": got[name] == undisturbed[name] for name in got}
+        runs.append({"kills": in_this_run, **equal})
+        if got == undisturbed:
             shutil.rmtree(folder)
         in_this_run, folder = 0, base / f"run{len(runs) + 1}"
     entry = {
@@ -133,19 +184,26 @@ def soak(algo, env_id, kills, seed, workspace):
         "kills": len(instants),
         "instants": instants,
         "runs": runs,
-        "rows": len(table) - 1,
-        "equal_progress": all(run["equal_progress"] for run in runs),
-        "equal_weights": all(run["equal_weights"] for run in runs),
+        "rows": len(undisturbed["progress"]) - 1,
+        **{name: all(run[name] for run in runs) for name in EQUAL},
         "undisturbed_seconds": round(length, 2),
         "seconds": round(time.time() - start, 1),
     }
-    verdict = "equal" if entry["equal_progress"] and entry["equal_weights"] else "DIFFERENT"
+    verdict = "equal" if passes(entry) else "DIFFERENT"
     print(
-        f"{algo:10s} {env_id:12s} {len(instants):3d} kills in {len(runs)} runs of "
+        f"{algo:10s} {env_id:17s} {len(instants):3d} kills in {len(runs)} runs of "
         f"{length:.1f} s: {verdict}",
         flush=True,
     )
     return entry
+
+
+EQUAL = ("equal_progress", "equal_weights", "equal_state")
+
+
+def passes(entry):
+    """Whether no run of a combination differed."""
+    return all(entry[name] for name in EQUAL)
 
 
 def versions():
@@ -180,7 +238,7 @@ def main():
     if args.one:
         train(*args.one)
         return 0
-    combinations = [(algo, env_id) for env_id in ENVS for algo in ALGOS]
+    combinations = [(algo, env_id) for algo, ids in ENVS.items() for env_id in ids]
     if args.only:
         combinations = [c for c in combinations if list(c) == args.only]
         if not combinations:
@@ -191,7 +249,7 @@ def main():
     with tempfile.TemporaryDirectory() as workspace, ThreadPoolExecutor(args.jobs) as pool:
         futures = [pool.submit(soak, *c, args.kills, seed, workspace) for c in combinations]
         entries = [future.result() for future in futures]
-        passed = all(e["equal_progress"] and e["equal_weights"] for e in entries)
+        passed = all(passes(entry) for entry in entries)
         if not passed:
             kept = tempfile.mkdtemp(prefix="soak_different_")
             shutil.copytree(workspace, kept, dirs_exist_ok=True)
@@ -202,7 +260,7 @@ def main():
         "seconds": round(time.time() - start, 1),
         "command": " ".join(["python", "benchmarks/soak.py", *sys.argv[1:]]),
         "seed": seed,
-        "config": {**COMMON, "epochs": EPOCHS, "ac_kwargs": AC_KWARGS, "extra": EXTRA},
+        "config": {**COMMON, "epochs": EPOCHS, "extra": EXTRA, "chunk_bytes": CHUNK_BYTES},
         "versions": versions(),
         "combinations": entries,
     }

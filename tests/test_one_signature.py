@@ -22,7 +22,7 @@ SHARED = {
     "num_envs": 1,
     "vector": "sync",
     "shards": None,
-    "num_threads": 1,
+    "num_threads": None,
     "device": "cpu",
     "resume": False,
     "overwrite": False,
@@ -91,6 +91,60 @@ FROZEN = {
         "save_freq": 10,
     },
 }
+
+OFF_POLICY = {
+    "env_fn": REQUIRED,
+    "actor_critic": "MLPActorCritic",
+    "ac_kwargs": {},
+    "seed": 0,
+    "steps_per_epoch": 4000,
+    "epochs": 100,
+    "replay_size": 1000000,
+    "gamma": 0.99,
+    "polyak": 0.995,
+}
+LAST = {"num_test_episodes": 10, "max_ep_len": 1000, "logger_kwargs": {}, "save_freq": 1}
+FROZEN["ddpg"] = {
+    **OFF_POLICY,
+    "pi_lr": 1e-3,
+    "q_lr": 1e-3,
+    "batch_size": 100,
+    "start_steps": 10000,
+    "update_after": 1000,
+    "update_every": 50,
+    "act_noise": 0.1,
+    **LAST,
+}
+FROZEN["td3"] = {
+    **{key: value for key, value in FROZEN["ddpg"].items() if key not in LAST},
+    "target_noise": 0.2,
+    "noise_clip": 0.5,
+    "policy_delay": 2,
+    **LAST,
+}
+FROZEN["sac"] = {
+    **OFF_POLICY,
+    "lr": 1e-3,
+    "alpha": 0.2,
+    "batch_size": 100,
+    "start_steps": 10000,
+    "update_after": 1000,
+    "update_every": 50,
+    **LAST,
+}
+
+# The environment of an algorithm's preset, by what it learns in first.
+PRESET_ENV = {
+    "Discrete": "CartPole-v1",
+    "Box": "Pendulum-v1",
+    "goal": "spinup/BitFlip-v0",
+}
+
+
+def preset_env(name):
+    row = registry.get(name)
+    return PRESET_ENV["goal" if row.observation == "goal" else row.action_spaces[0]]
+
 
 PAIRS = [(row.name, backend) for row in registry.ROWS for backend in row.backends]
 every_algorithm = pytest.mark.parametrize(("name", "backend"), PAIRS)
@@ -170,7 +224,7 @@ def test_signature_preset_readme_docstring_and_help_agree(name, backend):
     defaults = {key: p.default for key, p in signature.items()}
 
     preset = json.loads((folder(name, backend) / "config.json").read_text())
-    assert preset.pop("env") == "CartPole-v1"
+    assert preset.pop("env") == preset_env(name)
     expected = {key: d for key, d in defaults.items() if key not in NOT_IN_PRESETS}
     assert list(preset) == list(expected)
     assert [key for key in expected if not same(preset[key], expected[key])] == []
@@ -237,7 +291,8 @@ def test_positional_order_is_what_existing_code_relies_on(name):
 
 @every_algorithm
 def test_all_algorithms_begin_with_the_same_arguments(name, backend):
-    first = ["env_fn", "actor_critic", "ac_kwargs", "seed", "steps_per_epoch", "epochs", "gamma"]
+    first = ["env_fn", "actor_critic", "ac_kwargs", "seed", "steps_per_epoch", "epochs"]
+    first += ["gamma"] if registry.get(name).on_policy else ["replay_size", "gamma"]
     assert list(parameters(name, backend))[: len(first)] == first
 
 
@@ -245,14 +300,16 @@ def test_all_algorithms_begin_with_the_same_arguments(name, backend):
 def test_the_preset_is_one_run_with_the_defaults(name, backend):
     path = folder(name, backend) / "config.json"
     (cell,) = cli.plan(registry.load(name, backend), [], name, preset=path).grid.cells(print)
-    assert cell.kwargs["env_name"] == "CartPole-v1"
+    assert cell.kwargs["env_name"] == preset_env(name)
     assert cell.exp_name == name
     defaults = {key: p.default for key, p in parameters(name, backend).items()}
     assert same(cell.seed, defaults["seed"])
     given = {key: value for key, value in cell.kwargs.items() if key != "env_name"}
     assert all(same(value, defaults[key]) for key, value in given.items())
     missing = set(defaults) - set(given) - NOT_IN_PRESETS
-    assert missing == {"seed", "ac_kwargs"}  # the seed is apart; an empty dict sets nothing
+    empty = {key for key, default in defaults.items() if default == {}}
+    # the seed is apart; an empty dict sets nothing
+    assert missing == {"seed", *empty} - NOT_IN_PRESETS
 
 
 @every_algorithm

@@ -1,7 +1,9 @@
 """Fixtures for tests of the algorithms: tiny training runs and their results."""
 
 import csv
+import inspect
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +20,15 @@ from spinup.envs import make_env
 TINY = {"steps_per_epoch": 40, "epochs": 1, "max_ep_len": 20, "save_freq": 1000}
 PASSES = {"ppo": {"train_pi_iters": 3, "train_v_iters": 3}, "vpg": {"train_v_iters": 3}}
 PASSES["trpo"] = {"train_v_iters": 3}
+# Those of them that an algorithm has are what its tiny run uses.
+OFF_POLICY = {
+    "replay_size": 1000,
+    "batch_size": 8,
+    "start_steps": 10,
+    "update_after": 10,
+    "update_every": 5,
+    "num_test_episodes": 1,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -32,25 +43,40 @@ def torch_generator_is_left_alone():
 def train(tmp_path, monkeypatch):
     """A function that trains for one tiny epoch and returns the network, the rows, the folder.
 
-    `env` is an id or an `env_fn`; every other argument goes to the training function. Rows of
-    `progress.txt` come back as dicts of floats, without the column of the clock.
+    `env` is an id, an `env_fn` or None for one that the algorithm learns in; every other argument
+    goes to the training function. Rows of `progress.txt` come back as dicts of floats, without the
+    column of the clock.
     """
     runs = []
     # Nobody pulls the plug here, and waiting for the disk is a third of a tiny run.
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def run(name, env, /, **kwargs):
-        settings = {**TINY, **PASSES.get(name, {}), **kwargs}
+        function = registry.load(name, "pytorch")
+        known = inspect.signature(function).parameters
+        tiny = {k: v for k, v in OFF_POLICY.items() if k in known}
+        settings = {**TINY, **tiny, **PASSES.get(name, {}), **kwargs}
         if "actor_critic" not in settings:
             settings.setdefault("ac_kwargs", {"hidden_sizes": (8,)})
         folder = tmp_path / f"run{len(runs)}"
         runs.append(folder)
         settings.setdefault("logger_kwargs", {"output_dir": str(folder), "quiet": True})
+        folder = Path(settings["logger_kwargs"]["output_dir"])
+        env = env or env_of(name)
         env_fn = (lambda: make_env(env)) if isinstance(env, str) else env
-        ac = registry.load(name, "pytorch")(env_fn, **settings)
+        ac = function(env_fn, **settings)
         return SimpleNamespace(ac=ac, rows=read_rows(folder), dir=folder)
 
     return run
+
+
+def env_of(name):
+    """The id of an environment that an algorithm learns in."""
+    row = registry.get(name)
+    if row.observation == "goal":
+        return "spinup/BitFlip-v0"
+    discrete = row.on_policy or "Box" not in row.action_spaces
+    return "CartPole-v1" if discrete else "Pendulum-v1"
 
 
 def read_rows(folder):
@@ -162,3 +188,56 @@ def mlp_batch():
         return ac, batch
 
     return make
+
+
+# ---- critics and a deterministic actor for numbers: observation and action are one each -------
+
+
+class LinearQ(nn.Module):
+    """Q(o, a) = w0 + w1 o + w2 a."""
+
+    def __init__(self, *weights):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+
+    def forward(self, obs, act):
+        return self.w[0] + self.w[1] * obs[:, 0] + self.w[2] * act[:, 0]
+
+
+class LinearPi(nn.Module):
+    """pi(o) = k0 + k1 o."""
+
+    def __init__(self, *weights):
+        super().__init__()
+        self.k = nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+
+    def forward(self, obs):
+        return self.k[0] + self.k[1] * obs
+
+
+class NetworksOf(nn.Module):
+    """An actor-critic with the given networks."""
+
+    def __init__(self, **networks):
+        super().__init__()
+        for name, network in networks.items():
+            setattr(self, name, network)
+
+
+def transitions(obs, act, rew, obs2, done):
+    """A batch of float64 transitions of one-dimensional observations and actions."""
+    rows = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done}
+    batch = {k: torch.tensor(v, dtype=torch.float64) for k, v in rows.items()}
+    return {k: v if k in ("rew", "done") else v.unsqueeze(-1) for k, v in batch.items()}
+
+
+@pytest.fixture
+def linear():
+    """The tools above, as attributes."""
+    return SimpleNamespace(
+        AC=NetworksOf,
+        Q=LinearQ,
+        Pi=LinearPi,
+        transitions=transitions,
+        finite_differences=finite_differences,
+    )

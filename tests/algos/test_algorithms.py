@@ -12,12 +12,14 @@ import torch
 from gymnasium import spaces
 
 from spinup import registry
-from spinup.algos.pytorch.common.policies import load_actor_critic
-from spinup.envs import make_env
+from spinup.algos.pytorch.common.policies import load_actor_critic, make_get_action
+from spinup.envs import space_from_json
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import load_policy
 
 ALGOS = list(registry.algorithms())
+ON_POLICY = [row.name for row in registry.ROWS if row.on_policy]
+OFF_POLICY = [row.name for row in registry.ROWS if not row.on_policy]
 
 
 def weights(run):
@@ -33,17 +35,17 @@ def equal(one, other):
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_21_the_same_seed_repeats_and_another_does_not(train, algo):
-    runs = [train(algo, "CartPole-v1", seed=s, epochs=2, num_envs=2) for s in (0, 0, 1)]
+    runs = [train(algo, None, seed=s, epochs=2, num_envs=2) for s in (0, 0, 1)]
     assert runs[0].rows == runs[1].rows and equal(weights(runs[0]), weights(runs[1]))
     assert runs[0].rows != runs[2].rows and not equal(weights(runs[0]), weights(runs[2]))
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_21_nothing_depends_on_what_others_drew_before(train, algo):
-    one = train(algo, "CartPole-v1", seed=5)
+    one = train(algo, None, seed=5)
     torch.randn(100)
     np.random.random(100)
-    assert train(algo, "CartPole-v1", seed=5).rows == one.rows
+    assert train(algo, None, seed=5).rows == one.rows
 
 
 def test_pitfall_21_seed_zero_is_a_seed(train):
@@ -78,23 +80,22 @@ def test_the_first_weights_depend_only_on_the_seed(train):
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_18_arguments_come_out_as_they_went_in(train, tmp_path, algo):
     function = registry.load(algo)
-    defaults = copy.deepcopy(
-        {k: p.default for k, p in inspect.signature(function).parameters.items()}
-    )
+    defaults = {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    before = copy.deepcopy(defaults)
     ac_kwargs = {"hidden_sizes": [8], "activation": torch.nn.ReLU}
     logger_kwargs = {"output_dir": str(tmp_path / "mine"), "quiet": True, "exp_name": "x"}
-    before = copy.deepcopy(ac_kwargs), copy.deepcopy(logger_kwargs)
-    function(
-        lambda: make_env("CartPole-v1"),
+    given = copy.deepcopy(ac_kwargs), copy.deepcopy(logger_kwargs)
+    train(
+        algo,
+        None,
         ac_kwargs=ac_kwargs,
         logger_kwargs=logger_kwargs,
         steps_per_epoch=20,
-        epochs=1,
         max_ep_len=10,
     )
-    assert (ac_kwargs, logger_kwargs) == before
+    assert (ac_kwargs, logger_kwargs) == given
     after = {k: p.default for k, p in inspect.signature(function).parameters.items()}
-    assert after == defaults
+    assert after == before
 
 
 def test_a_run_leaves_the_number_of_threads_as_it_was(train):
@@ -130,6 +131,49 @@ OTHER = {
     "num_envs": 2,
     "shards": 2,
     "ac_kwargs": {"hidden_sizes": (9,)},
+    "replay_size": 24,
+    "polyak": 0.7,
+    "q_lr": 0.1,
+    "lr": 0.1,
+    "alpha": 0.7,
+    "target_entropy": 1.5,
+    "batch_size": 5,
+    "start_steps": 3,
+    "update_after": 30,
+    "update_every": 4,
+    "updates_per_step": 0.25,
+    "act_noise": 0.5,
+    "target_noise": 0.9,
+    "noise_clip": 0.01,
+    "policy_delay": 3,
+    "target_update_every": 3,
+    "eps_start": 0.3,
+    "eps_end": 0.9,
+    "eps_steps": 7,
+    "double_q": False,
+    "loss": "squared",
+    "n_step": 3,
+    "prioritized": False,
+    "prio_alpha": 0.2,
+    "prio_beta": 0.9,
+    "prio_beta_steps": 3,
+    "n_steps": 5,
+    "replay_ratio": 1.0,
+    "c": 0.5,
+    "strategy": "final",
+    "k": 1,
+    "base": "sac",
+    "base_kwargs": {"double_q": False},
+}
+QUICK = {"num_test_episodes": 0, "updates_per_step": 0.5}
+# Settings in which each argument matters: steps large enough to be clipped, stopped, searched, and
+# options that others are about switched on.
+SENSITIVE = {
+    "ppo": {"pi_lr": 0.05, "train_pi_iters": 5, "target_kl": 0.5},
+    "trpo": {"delta": 2.0, "damping_coeff": 1e-3, "backtrack_coeff": 0.8},
+    "sac": {"alpha": "auto"},
+    "dqn": {"prioritized": True, "target_update_every": 10, "eps_steps": 40, "q_lr": 0.3},
+    "acer": {"n_steps": 4, "pi_lr": 0.05, "q_lr": 0.05, "delta": 1e-3, "replay_ratio": 2.0},
 }
 # What says where, how or on what a run is carried out, and is held by other tests.
 ELSEWHERE = {
@@ -144,22 +188,22 @@ ELSEWHERE = {
     "overwrite",
     "progress",
     "algo",
+    "num_test_episodes",
 }
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_19_every_argument_is_used(train, algo):
-    # settings in which each of them matters: steps large enough to be clipped, stopped, searched
-    base = {"epochs": 2, "max_ep_len": 12}
-    if algo == "ppo":
-        base |= {"pi_lr": 0.05, "train_pi_iters": 5, "target_kl": 0.5}
-    if algo == "trpo":
-        base |= {"delta": 2.0, "damping_coeff": 1e-3, "backtrack_coeff": 0.8}
-    want = weights(train(algo, "Acrobot-v1", **base))
-    names = set(inspect.signature(registry.load(algo)).parameters) - ELSEWHERE
+    row = registry.get(algo)
+    env = "Acrobot-v1" if row.on_policy else None
+    base = {"epochs": 2, "max_ep_len": 12, **SENSITIVE.get(algo, {})}
+    known = inspect.signature(registry.load(algo)).parameters
+    base |= {k: v for k, v in QUICK.items() if k in known}
+    want = weights(train(algo, env, **base))
+    names = set(known) - ELSEWHERE
     assert names <= set(OTHER), "an argument without a test"
-    for name in sorted(names):
-        got = weights(train(algo, "Acrobot-v1", **{**base, name: OTHER[name]}))
+    for name in sorted(names - (set() if row.mpi else {"shards"})):
+        got = weights(train(algo, env, **{**base, name: OTHER[name]}))
         same = len(got) == len(want) and all(
             p.shape == q.shape and torch.equal(p, q) for p, q in zip(got, want, strict=True)
         )
@@ -197,32 +241,34 @@ def test_a_wrong_value_is_one_sentence_before_anything_is_written(train, tmp_pat
 
 # ---- what is logged --------------------------------------------------------------------------
 
+
+def spread(*names):
+    """The columns of statistics with their extremes."""
+    return {f"{kind}{name}" for kind in ("Average", "Std", "Max", "Min") for name in names}
+
+
+EVERY = spread("EpRet") | {"Epoch", "EpLen", "TotalEnvInteracts"}
+UPDATE = {"LossPi", "DeltaLossPi", "Entropy", "KL"}
+VALUES = spread("VVals") | {"LossV", "DeltaLossV"}
+TESTS = spread("TestEpRet") | {"TestEpLen", "LossQ"}
 COLUMNS = {
-    "Epoch",
-    "AverageEpRet",
-    "StdEpRet",
-    "MaxEpRet",
-    "MinEpRet",
-    "EpLen",
-    "TotalEnvInteracts",
-    "LossPi",
-    "DeltaLossPi",
-    "Entropy",
-    "KL",
-}
-VALUES = {"AverageVVals", "StdVVals", "MaxVVals", "MinVVals", "LossV", "DeltaLossV"}
-EXTRA = {
-    "ppo": VALUES | {"ClipFrac", "StopIter"},
-    "vpg": VALUES,
-    "trpo": VALUES | {"BacktrackIters"},
-    "reinforce": {"Baseline"},
+    "ppo": UPDATE | VALUES | {"ClipFrac", "StopIter"},
+    "vpg": UPDATE | VALUES,
+    "trpo": UPDATE | VALUES | {"BacktrackIters"},
+    "reinforce": UPDATE | {"Baseline"},
+    "ddpg": TESTS | spread("QVals") | {"LossPi"},
+    "td3": TESTS | spread("Q1Vals", "Q2Vals") | {"LossPi"},
+    "sac": TESTS | spread("Q1Vals", "Q2Vals", "LogPi") | {"LossPi", "Alpha"},
+    "dqn": TESTS | spread("QVals") | {"Epsilon"},
+    "acer": TESTS | spread("QVals") | {"LossPi", "KL", "Entropy", "ClipFrac", "TrustFrac"},
+    "her": TESTS | spread("QVals") | {"Epsilon", "SuccessRate", "TestSuccessRate"},
 }
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_17_the_log_has_its_columns_and_counts_the_steps_really_taken(train, algo):
-    run = train(algo, "CartPole-v1", epochs=3, num_envs=2)
-    assert set(run.rows[0]) == COLUMNS | EXTRA[algo]
+    run = train(algo, None, epochs=3, num_envs=2)
+    assert set(run.rows[0]) == EVERY | COLUMNS[algo]
     assert [row["Epoch"] for row in run.rows] == [0, 1, 2]
     assert [row["TotalEnvInteracts"] for row in run.rows] == [40, 80, 120]
 
@@ -239,7 +285,7 @@ def test_pitfall_17_reset_rows_of_a_vector_environment_are_not_counted(train):
     assert all(0 < b - a < 100 for a, b in zip([0, *counts], counts, strict=False))
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", ON_POLICY)
 def test_pitfall_22_an_epoch_without_a_finished_episode_logs_nan(train, algo):
     run = train(algo, "Pendulum-v1", epochs=2, steps_per_epoch=12, max_ep_len=1000, shards=2)
     for row in run.rows:
@@ -247,13 +293,23 @@ def test_pitfall_22_an_epoch_without_a_finished_episode_logs_nan(train, algo):
         assert math.isfinite(row["LossPi"]) and math.isfinite(row["KL"])
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", ON_POLICY)
 def test_pitfall_15_an_epoch_of_one_step_trains(train, algo):
     rows = train(algo, "Pendulum-v1", steps_per_epoch=1, epochs=2).rows
     assert len(rows) == 2 and all(math.isfinite(row["LossPi"]) for row in rows)
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_pitfall_15_epochs_and_batches_of_one_step_train(train, algo):
+    known = inspect.signature(registry.load(algo)).parameters
+    ones = {"update_after": 1, "update_every": 1, "batch_size": 1, "start_steps": 1, "n_steps": 1}
+    settings = {k: v for k, v in ones.items() if k in known}
+    rows = train(algo, None, steps_per_epoch=1, epochs=20, max_ep_len=3, **settings).rows
+    assert math.isfinite(rows[-1]["LossQ"])
+    assert [row["TotalEnvInteracts"] for row in rows] == list(range(1, 21))
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
 def test_entropy_is_summed_over_the_dimensions_of_the_action(train, algo):
     class Wide(gym.Env):
         observation_space = spaces.Box(-1, 1, (2,), np.float32)
@@ -277,15 +333,20 @@ def test_entropy_is_summed_over_the_dimensions_of_the_action(train, algo):
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_pitfall_16_the_policy_saved_at_the_end_is_the_one_after_the_last_update(train, algo):
-    run = train(algo, "Pendulum-v1", epochs=3, save_freq=2)
+    env = "Pendulum-v1" if registry.get(algo).on_policy else None
+    run = train(algo, env, epochs=3, save_freq=2)
     meta, tensors = load_policy(run.dir)
     assert meta["algo"] == algo
     state = run.ac.state_dict()
     assert set(tensors) == set(state)
     assert all(np.array_equal(tensors[k], x.numpy()) for k, x in state.items())
     loaded = load_actor_critic(meta, tensors)
-    obs = torch.randn(5, 3)
-    np.testing.assert_array_equal(loaded.act(obs, True), run.ac.act(obs, True))
+    get_actions = [make_get_action(ac, deterministic=True) for ac in (loaded, run.ac)]
+    space = space_from_json(meta["observation_space"])
+    space.seed(0)
+    for obs in [space.sample() for _ in range(5)]:
+        one, other = (get_action(obs) for get_action in get_actions)
+        np.testing.assert_array_equal(one, other)
     config = json.loads((run.dir / "config.json").read_text())
     assert config["algo"] == algo and config["epochs"] == 3
 
@@ -308,10 +369,17 @@ def test_pitfall_34_normalisers_are_trained_saved_and_loaded_with_the_policy(tra
 # ---- environments of every kind --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", [a for a in ALGOS if registry.get(a).observation == "vector"])
 def test_dict_and_image_observations_and_workers_train(train, algo):
+    kinds = {
+        "MultiDiscrete": spaces.MultiDiscrete([2, 3], start=[1, 5]),
+        "Box": spaces.Box(-1, 1, (2, 1), np.float32),
+        "Discrete": spaces.Discrete(3, start=4),
+    }
+    known = registry.get(algo).action_spaces
+
     class Odd(gym.Env):
-        action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
+        action_space = next(space for kind, space in kinds.items() if kind in known)
 
         def __init__(self, space):
             self.observation_space = space
@@ -323,13 +391,14 @@ def test_dict_and_image_observations_and_workers_train(train, algo):
 
         def step(self, action):
             assert self.action_space.contains(action)
-            return self.observation_space.sample(), float(action[0]), False, False, {}
+            return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
 
     image = spaces.Box(0, 255, (3, 3, 1), np.uint8)
     keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
     for space, vector in ((image, "sync"), (keyed, "sync"), (keyed, "async")):
         run = train(algo, lambda space=space: Odd(space), num_envs=2, vector=vector)
-        assert math.isfinite(run.rows[0]["LossPi"]) and run.rows[0]["EpLen"] == 20
+        loss = "LossPi" if registry.get(algo).on_policy else "LossQ"
+        assert math.isfinite(run.rows[0][loss]) and run.rows[0]["EpLen"] == 20
 
 
 def test_one_shared_environment_trains_alone_and_is_refused_in_company(train):
@@ -339,9 +408,10 @@ def test_one_shared_environment_trains_alone_and_is_refused_in_company(train):
         train("ppo", lambda: env, num_envs=2)
 
 
-def test_workers_train_to_the_same_bits_as_one_process(train):
+@pytest.mark.parametrize("algo", ["ppo", "ddpg"])
+def test_workers_train_to_the_same_bits_as_one_process(train, algo):
     one, other = (
-        train("ppo", "Pendulum-v1", num_envs=2, vector=vector, epochs=2)
+        train(algo, "Pendulum-v1", num_envs=2, vector=vector, epochs=2)
         for vector in ("sync", "async")
     )
     assert one.rows == other.rows and equal(weights(one), weights(other))

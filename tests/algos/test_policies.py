@@ -13,6 +13,7 @@ from torch import nn
 from spinup.algos.common.collect import Rollout, collect
 from spinup.algos.pytorch.common import nets, policies
 from spinup.algos.pytorch.common.policies import (
+    ActPolicy,
     NetPolicy,
     StepPolicy,
     load_actor_critic,
@@ -20,7 +21,10 @@ from spinup.algos.pytorch.common.policies import (
     make_policy,
     takes_batches,
 )
+from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
+from spinup.algos.pytorch.sac import core as sac_core
+from spinup.algos.pytorch.td3 import core as td3_core
 from spinup.envs.spaces import space_to_json
 from spinup.envs.streams import make_streams
 from spinup.utils.errors import SpinupError
@@ -464,3 +468,129 @@ def test_weights_that_do_not_fit_are_an_error(tmp_path):
         load_actor_critic(meta, tensors)
     with pytest.raises(SpinupError, match="do not fit"):
         load_actor_critic({**meta, "ac_kwargs": {"depth": 3}}, tensors)
+
+
+# ---- actors of the off-policy algorithms -----------------------------------------------------
+
+CLASSES = {
+    "ddpg": ddpg_core.MLPActorCritic,
+    "td3": td3_core.MLPActorCritic,
+    "sac": sac_core.MLPActorCritic,
+}
+BOXES = {
+    **{kind: ACTIONS[kind] for kind in ("Box", "Box of two dimensions")},
+    "float64": spaces.Box(np.array([-0.1, 0.3]), np.array([0.7, 2.1]), dtype=np.float64),
+}
+OBSERVATIONS = {
+    "vector": (OBS, lambda rng, n: rng.normal(0, 3, (n, 3)).astype(np.float32)),
+    "image": (
+        spaces.Box(0, 255, (4, 2, 3), np.uint8),
+        lambda rng, n: rng.integers(0, 256, (n, 4, 2, 3), dtype=np.uint8),
+    ),
+    "matrix": (
+        spaces.Box(-1, 1, (2, 2), np.float64),
+        lambda rng, n: rng.normal(size=(n, 2, 2)),
+    ),
+}
+
+
+def bounded(algo, obs="vector", act="Box", **kwargs):
+    space, draw = OBSERVATIONS[obs]
+    ac = CLASSES[algo](space, BOXES[act], **{"hidden_sizes": (16, 16), **kwargs})
+    return ac, draw(np.random.default_rng(0), 20)
+
+
+@pytest.mark.parametrize("act", list(BOXES))
+@pytest.mark.parametrize("obs", list(OBSERVATIONS))
+@pytest.mark.parametrize("algo", list(CLASSES))
+def test_a_bounded_actor_acts_in_numpy_as_its_network_does(algo, obs, act):
+    ac, batch = bounded(algo, obs, act)
+    policy, space = make_policy(ac, on_policy=False), BOXES[act]
+    assert isinstance(policy, NetPolicy)
+    modes = {"deterministic": True} if algo == "sac" else {}
+    want = ac.act(torch.as_tensor(batch, dtype=torch.float32), **modes)
+    got = policy.mode(policy.net(batch))
+    assert got.shape == want.shape == (20, int(np.prod(space.shape)))
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=2e-6)
+    if algo != "sac":
+        np.testing.assert_array_equal(policy(batch, np.random.default_rng(0))[0], got)
+    get_action = make_get_action(ac, deterministic=True)
+    for i in range(20):
+        a = get_action(batch[i])
+        assert space.contains(a)
+        np.testing.assert_allclose(a.reshape(-1), want[i], rtol=1e-6, atol=2e-6)
+
+
+def test_the_samples_of_a_state_have_the_moments_of_the_network():
+    # the mean and the variance in u = atanh((a - c) / s), where they are those of a Gaussian
+    ac, batch = bounded("sac")
+    n = 20000
+    for i in range(3):
+        samples = make_policy(ac)(np.repeat(batch[i : i + 1], n, 0), np.random.default_rng(i))[0]
+        h = ac.pi.net(torch.as_tensor(batch[i]))
+        mu = ac.pi.mu_layer(h).detach().numpy()
+        std = ac.pi.log_std_layer(h).exp().detach().numpy()
+        y = (samples.astype(np.float64) - [1.0, 0.25]) / [2.0, 0.25]
+        u = np.arctanh(np.clip(y, -1 + 1e-7, 1 - 1e-7))
+        np.testing.assert_allclose(u.mean(0), mu, atol=4 * std.max() / np.sqrt(n))
+        np.testing.assert_allclose(u.std(0), std, rtol=0.03)
+
+
+def test_making_a_policy_draws_from_no_global_generator():
+    ac, batch = bounded("sac")
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    policy = make_policy(ac)
+    policy.begin(np.random.default_rng(0))
+    policy(batch, np.random.default_rng(0))
+    make_get_action(ac)(batch[0])
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])
+
+
+@pytest.mark.parametrize("algo", list(CLASSES))
+def test_a_subclass_that_acts_in_its_own_way_is_asked(algo):
+    class Own(CLASSES[algo]):
+        def act(self, obs, deterministic=False):
+            assert obs.ndim == 1  # the contract: one observation
+            return np.array([2.0, 0.1]) + float(deterministic)
+
+    ac = Own(OBS, BOXES["Box"], hidden_sizes=(4,))
+    policy = make_policy(ac, on_policy=False)
+    assert isinstance(policy, ActPolicy)
+    act, _, _ = policy(np.zeros((3, 3), np.float32), np.random.default_rng(0))
+    assert act.tolist() == [[2.0, 0.1]] * 3
+    np.testing.assert_allclose(make_get_action(ac)(np.zeros(3)), [2.0, 0.1])
+    # clipped to the bounds, 3 and 0.5
+    np.testing.assert_allclose(make_get_action(ac, deterministic=True)(np.zeros(3)), [3.0, 0.5])
+
+
+def test_off_policy_algorithms_act_through_act_even_where_there_is_a_step():
+    class Both(ddpg_core.MLPActorCritic):
+        def step(self, obs):
+            raise AssertionError("what it does is not known")
+
+        def act(self, obs):
+            return np.array([1.0, 0.2])
+
+    ac = Both(OBS, BOXES["Box"], hidden_sizes=(4,))
+    assert isinstance(make_policy(ac, on_policy=False), ActPolicy)
+    assert isinstance(make_policy(ac), StepPolicy)
+
+
+@pytest.mark.parametrize(
+    ("algo", "space"),
+    [(algo, BOXES["Box"]) for algo in CLASSES] + [("sac", ACTIONS["Discrete from 5"])],
+)
+def test_a_loaded_off_policy_network_takes_the_same_actions(tmp_path, algo, space):
+    ac = CLASSES[algo](OBS, space, hidden_sizes=(16, 16), activation=nn.Tanh)
+    loaded = load_actor_critic(*saved(ac, tmp_path, activation="Tanh"))
+    assert type(loaded) is CLASSES[algo] and not loaded.training
+    state = loaded.state_dict()
+    assert set(state) == set(ac.state_dict())
+    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
+    for deterministic in (True, False):
+        one, other = (
+            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
+        )
+        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
+            np.testing.assert_array_equal(one(x), other(x))

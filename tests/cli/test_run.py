@@ -58,7 +58,8 @@ def fake(
         steps_per_epoch, save_freq (int): how many steps.
         gamma (float): discount factor; values: 0 to 1.
         lam: lambda of GAE; None
-            means 1.
+            means 1, 'auto' finds one.
+        normalize: whether to normalise, as in 'auto'.
     """
     CALLS.append({k: v for k, v in locals().items() if k != "actor_critic"})
 
@@ -85,9 +86,7 @@ def fake_world(monkeypatch, tmp_path):
     module = types.ModuleType("fake")
     module.fake = fake
     monkeypatch.setitem(sys.modules, "spinup.algos.pytorch.fake.fake", module)
-    envs = types.ModuleType("spinup.envs")
-    envs.make_env = fake_make_env
-    monkeypatch.setitem(sys.modules, "spinup.envs", envs)
+    monkeypatch.setattr("spinup.envs.make_env", fake_make_env)
     monkeypatch.chdir(tmp_path)
     CALLS.clear()
 
@@ -137,6 +136,9 @@ MALFORMED = [
     (["fake", "--env", "Toy", "--gamma", "True"], "--gamma"),
     (["fake", "--env", "Toy", "--gamma"], "needs a value"),
     (["fake", "--env", "Toy", "--gamma", "None"], "number"),
+    (["fake", "--env", "Toy", "--gamma", "auto"], "number"),
+    (["fake", "--env", "Toy", "--lam", "automatic"], "number"),
+    (["fake", "--env", "Toy", "--normalize", "auto"], "True or False"),
     (["fake", "--env", "Toy", "--epochs", "2.5"], "whole number"),
     (["fake", "--env", "Toy", "--epochs", "007"], "whole number"),
     (["fake", "--env", "Toy", "--epochs"], "needs a value"),
@@ -171,6 +173,8 @@ MALFORMED = [
     (["fake", "--env", "Toy", "--cpu", "two"], "auto"),
     (["fake", "--env", "Toy", "--cpu", "1.5"], "auto"),
     (["fake", "--env", "Toy", "--cpu"], "auto"),
+    (["ddpg", "--env", "Toy", "--cpu", "2"], "--num_envs"),
+    (["sac", "--env", "Toy", "--cpu", "auto"], "--num_envs"),
     (["fake", "--env", "Toy", "--dt", "5"], "True or False"),
     (["fake", "--env", "Toy", "--config", "missing.json"], "missing.json"),
     (["fake", "--env", "Toy", "--resume", "--overwrite"], "choose one"),
@@ -245,6 +249,7 @@ def test_any_words_either_run_or_end_with_exit_code_2(words):
         (["--overwrite"], "overwrite", True),
         (["--target_kl", "None"], "target_kl", None),
         (["--lam", "None"], "lam", None),
+        (["--lam", "auto"], "lam", "auto"),
         (["--shards", "4"], "shards", 4),
         (["--shards", "None"], "shards", None),
         (["--algo", "npg"], "algo", "npg"),

@@ -1,6 +1,7 @@
 """Trains one run as a JSON description says: what the tests of this folder start, signal and kill.
 
     python child.py '{"algo": "ppo", "env": "CartPole-v1", "out": "/tmp/run", "kwargs": {...}}'
+    python child.py '[{...}, {...}]'    # several, one after the other
     python child.py --serve     # forks a fresh child for every description on standard input
 
 Keys of a description: `algo`, `env` (an id, or a name of `ENVIRONMENTS`), `out`, `kwargs` (of the
@@ -8,7 +9,8 @@ algorithm), and what shall happen on the way:
 
 - `at_step`: `{"n": 50, "do": "SIGKILL"}`, in the n-th step of the environment (see `Trouble`)
 - `at_call`: `{"name": "fsync", "n": 3, "torn": false}`, SIGKILL before the n-th `os.fsync`; `torn`
-  first cuts off half of what it would have made durable, which is what losing power can leave
+  first cuts off half of what it would have made durable, which is what losing power can leave;
+  `"full": true` finds the disk full there instead
 - `actor_critic`: a name of `ACTOR_CRITICS`
 - `disturb`: seed the global generators with this number, and draw from them, before the call
 - `again`: a second `out`: call the algorithm twice in this process
@@ -18,9 +20,12 @@ algorithm), and what shall happen on the way:
 """
 
 import contextlib
+import errno
 import fcntl
 import functools
 import gc
+import inspect
+import itertools
 import json
 import os
 import random
@@ -39,24 +44,32 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from spinup import registry
+from spinup.algos.common import replay
 from spinup.envs import make_env
+
+replay._CHUNK_BYTES = 4096  # so that a small buffer is several pieces, too
 
 
 class Trouble(gym.Wrapper):
-    """Counts the steps of all environments of this process and makes trouble at the n-th."""
+    """Counts the steps of all environments of this process and makes trouble at the n-th.
 
-    steps = 0
+    `among` counts only those of "training" or of "test" episodes, which `plays` says.
+    """
 
-    def __init__(self, env, n=0, do=None, path=None, once=None):
+    steps = counted = 0
+
+    def __init__(self, env, plays, n=0, do=None, path=None, once=None, among=None):
         super().__init__(env)
         self.n, self.do, self.path = n, do, path
+        self.counts = among in (None, plays)
         self.once = once  # a file that only the first of several worker processes can make
         self.trainer = os.getpid() if env_process is None else env_process
 
     def step(self, action):
         result = self.env.step(action)
         Trouble.steps += 1
-        return self.trouble(*result) if Trouble.steps == self.n else result
+        Trouble.counted += self.counts
+        return self.trouble(*result) if self.counts and Trouble.counted == self.n else result
 
     def trouble(self, obs, rew, terminated, truncated, info):
         if self.once:
@@ -124,7 +137,24 @@ class FromGlobal(gym.Wrapper):
         return obs + noise, rew, terminated, truncated, info
 
 
+@functools.cache
+def shared_cheetah():
+    """The one environment of this process, for training and testing."""
+    return make_env("HalfCheetah-v5")
+
+
+class DrawsWhenMade(gym.Wrapper):
+    """Draws from the global generators in its constructor."""
+
+    def __init__(self):
+        super().__init__(make_env("Hopper-v5"))
+        random.random(), np.random.rand(), torch.rand(1)
+
+
 ENVIRONMENTS = {
+    "bits": lambda: make_env("spinup/BitFlip-v0", n=5),  # goals that are reached now and then
+    "draws_when_made": DrawsWhenMade,
+    "shared": shared_cheetah,
     "dict": DictObservation,
     "discrete": lambda: gym.make("FrozenLake-v1"),
     "from_global": FromGlobal,
@@ -201,7 +231,75 @@ class OwnV(nn.Module):
         return self.net(obs).squeeze(-1)
 
 
+class OwnQ(nn.Module):
+    def __init__(self, dim, width, out=1):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(dim, width), nn.Dropout(0.1), nn.Linear(width, out))
+
+    def forward(self, *inputs):
+        out = self.net(torch.cat(inputs, -1))
+        return out.squeeze(-1) if len(inputs) == 2 else out
+
+
+class OwnDDPG(nn.Module):
+    """What a user writes for ddpg and td3; it explores by itself, and its critics drop out."""
+
+    def __init__(self, observation_space, action_space, width=8):
+        super().__init__()
+        dim, out = observation_space.shape[0], action_space.shape[0]
+        self.pi = self.make_pi(dim, width, out)
+        self.q, self.q1, self.q2 = (OwnQ(dim + out, width) for _ in range(3))
+
+    def make_pi(self, dim, width, out):
+        return nn.Sequential(nn.Linear(dim, width), nn.ReLU(), nn.Linear(width, out), nn.Tanh())
+
+    def act(self, obs):
+        with torch.no_grad():
+            a = self.pi(obs)
+            return (a + 0.1 * torch.randn_like(a)).numpy()
+
+
+class OwnSAC(OwnDDPG):
+    """What a user writes for sac; not even its test episodes are without noise."""
+
+    def make_pi(self, dim, width, out):
+        return OwnSquashed(dim, width, out)
+
+    def act(self, obs, deterministic=False):
+        with torch.no_grad():
+            return self.pi(obs)[0].numpy()
+
+
+class OwnSquashed(nn.Module):
+    def __init__(self, dim, width, out):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(dim, width), nn.ReLU(), nn.Linear(width, out))
+
+    def forward(self, obs):
+        pi = Normal(self.net(obs), 0.5)
+        u = pi.rsample()
+        a = torch.tanh(u)
+        return a, (pi.log_prob(u) - torch.log(1 - a**2 + 1e-6)).sum(-1)
+
+
+class OwnDQN(nn.Module):
+    """What a user writes for dqn; it sometimes acts at random, too."""
+
+    def __init__(self, observation_space, action_space, width=8):
+        super().__init__()
+        self.q = OwnQ(observation_space.shape[0], width, int(action_space.n))
+
+    def act(self, obs):
+        with torch.no_grad():
+            values = self.q(obs)
+            return (values + 0.1 * torch.randn_like(values)).argmax(-1).numpy()
+
+
 ACTOR_CRITICS = {
+    "own_ddpg": OwnDDPG,
+    "own_td3": OwnDDPG,
+    "own_sac": OwnSAC,
+    "own_dqn": OwnDQN,
     "own": OwnActorCritic,
     "partial": functools.partial(OwnActorCritic, width=6),
     "with_env": GivenAnEnvironment,
@@ -211,20 +309,24 @@ ACTOR_CRITICS = {
 def env_fn(spec):
     """The function that makes the environments of a run, with trouble in them if asked for."""
     name = spec["env"]
+    made = itertools.count()
 
     def make():
         env = ENVIRONMENTS[name]() if name in ENVIRONMENTS else make_env(name)
-        return Trouble(env, **spec.get("at_step", {}))
+        plays = "training" if next(made) < spec["kwargs"].get("num_envs", 1) else "test"
+        return Trouble(env, plays, **spec.get("at_step", {}))
 
     return make
 
 
-def die_at_call(name, n, torn=False):
-    """Replace `os.<name>` by one that kills this process before its n-th call."""
+def die_at_call(name, n, torn=False, full=False):
+    """Replace `os.<name>` by one that kills this process, or fails, before its n-th call."""
     original, calls, durable = getattr(os, name), [0], {}
 
     def counted(*args, **kwargs):
         calls[0] += 1
+        if full and calls[0] == n:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if torn:
             file = os.fstat(args[0])
             if calls[0] == n and stat.S_ISREG(file.st_mode):
@@ -299,15 +401,28 @@ def in_thread(algo, make, kwargs):
 
 def warm_up(folder):
     """Train a little of everything: what is imported and built on the way is so only once."""
-    for algo in ("reinforce", "vpg", "trpo", "ppo"):
-        for env in ("CartPole-v1", "InvertedPendulum-v5"):
-            registry.load(algo, "pytorch")(
+    for row in registry.ROWS:
+        for env in warm_up_environments(row):
+            algo = registry.load(row.name, "pytorch")
+            small = {"batch_size": 4, "update_after": 5, "update_every": 5, "n_steps": 5}
+            known = inspect.signature(algo).parameters
+            algo(
                 functools.partial(make_env, env),
                 steps_per_epoch=10,
                 epochs=1,
+                max_ep_len=10,
                 logger_kwargs={"output_dir": folder, "quiet": True},
                 overwrite=True,
+                **{k: v for k, v in small.items() if k in known},
             )
+
+
+def warm_up_environments(row):
+    """One environment for each kind of action space that an algorithm is tried with."""
+    if row.observation == "goal":
+        return ["spinup/BitFlip-v0"]
+    kinds = {"Discrete": "CartPole-v1", "Box": "InvertedPendulum-v5"}
+    return [env for kind, env in kinds.items() if kind in row.action_spaces]
 
 
 def serve():
@@ -375,6 +490,8 @@ def end_quickly(work):
 
 if __name__ == "__main__":
     if sys.argv[1] != "--serve":
-        train(json.loads(sys.argv[1]))
+        asked = json.loads(sys.argv[1])
+        for one in asked if isinstance(asked, list) else [asked]:
+            train(one)
     elif (spec := serve()) is not None:
         end_quickly(functools.partial(train, spec))

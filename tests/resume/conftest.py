@@ -11,10 +11,32 @@ import numpy as np
 import pytest
 import torch
 
-from spinup.utils.checkpoint import load_checkpoint
+from spinup import registry
+from spinup.utils.checkpoint import Piece, load_checkpoint
 
 CHILD = Path(__file__).with_name("child.py")
 SECONDS = 120  # longer than any run here takes on a busy machine
+
+# What a small run of an algorithm that learns from replay is made of: the buffer is full in the
+# second epoch of seven, and gradient steps come in rounds of two and three.
+_REPLAY = {"replay_size": 100, "save_freq": 2, "num_test_episodes": 1, "num_threads": 1}
+_UPDATES = {
+    "batch_size": 8,
+    "start_steps": 50,
+    "update_after": 40,
+    "update_every": 10,
+    "updates_per_step": 0.25,
+}
+_DQN = {"n_step": 3, "prioritized": True, "eps_steps": 200, "target_update_every": 7}
+# Each of them, where it is tried, and with what.
+OFF_POLICY = {
+    "ddpg": ("HalfCheetah-v5", {**_REPLAY, **_UPDATES}),
+    "td3": ("Hopper-v5", {**_REPLAY, **_UPDATES}),
+    "sac": ("Hopper-v5", {**_REPLAY, **_UPDATES, "alpha": "auto"}),
+    "dqn": ("CartPole-v1", {**_REPLAY, **_UPDATES, **_DQN}),
+    "acer": ("CartPole-v1", {**_REPLAY, "n_steps": 10, "replay_ratio": 1.0}),
+    "her": ("bits", {**_REPLAY, **_UPDATES}),
+}
 
 
 class Process:
@@ -101,6 +123,23 @@ class Runs:
         )
         return done.returncode, done.stdout, done.stderr
 
+    def fresh_twice(self, specs, **changes):
+        """All of `specs` in one new interpreter, each two times: [(directory, directory), ...]."""
+        pairs = [(self.new_dir(), self.new_dir()) for _ in specs]
+        described_all = [
+            described(spec, first, again=str(second), **changes)
+            for spec, (first, second) in zip(specs, pairs, strict=True)
+        ]
+        done = subprocess.run(
+            [sys.executable, str(CHILD), json.dumps(described_all)],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=SECONDS,
+        )
+        assert done.returncode == 0, done.stderr
+        return pairs
+
     def reference(self, spec):
         """The directory of the same run without any trouble, made once."""
         quiet = {k: v for k, v in spec.items() if k in ("algo", "env", "kwargs", "actor_critic")}
@@ -123,6 +162,7 @@ class Runs:
     assert_same_run = staticmethod(lambda a, b: assert_same_run(a, b))
     assert_whole_table = staticmethod(lambda *args: assert_whole_table(*args))
     differences = staticmethod(lambda a, b: differences(a, b))
+    off_policy = tuple(OFF_POLICY)
 
 
 def described(spec, out, **changes):
@@ -132,13 +172,17 @@ def described(spec, out, **changes):
     return {**spec, **outer, "out": str(out), "kwargs": {**spec["kwargs"], **changes}}
 
 
-def small(algo, env, actor_critic=None, **kwargs):
+def small(algo, env=None, actor_critic=None, **kwargs):
     """The description of a run that takes less than a second."""
     defaults = {"seed": 3, "steps_per_epoch": 60, "epochs": 7, "save_freq": 3, "max_ep_len": 45}
+    if not registry.get(algo).on_policy:
+        usual, more = OFF_POLICY[algo]
+        env = env or usual
+        defaults.update(more)
+    elif algo != "reinforce":
+        defaults["train_v_iters"] = 5
     if algo == "ppo":
         defaults["train_pi_iters"] = 5
-    if algo != "reinforce":
-        defaults["train_v_iters"] = 5
     if actor_critic is None:
         defaults["ac_kwargs"] = {"hidden_sizes": [8]}
     spec = {"algo": algo, "env": env, "kwargs": {**defaults, **kwargs}}
@@ -166,10 +210,21 @@ def assert_whole_table(out, epochs, steps_per_epoch):
 
 
 def final_state(out):
-    """The newest checkpoint, without what depends on the clock."""
+    """The newest checkpoint, without what depends on the clock, with the arrays of its pieces."""
     state, _ = load_checkpoint(Path(out) / "checkpoints")
     del state["seconds"]
     del state["logger"]["offset"]  # the Time column has more digits here and fewer there
+    return with_pieces(state)
+
+
+def with_pieces(state):
+    """A state with what its pieces hold in their place: their files have random names."""
+    if isinstance(state, Piece):
+        return state.load()
+    if type(state) is dict:
+        return {name: with_pieces(value) for name, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(with_pieces(value) for value in state)
     return state
 
 
@@ -213,6 +268,15 @@ def assert_same_run(a, b):
         assert (Path(out) / ".finished").exists()
         leftovers = [p.name for p in Path(out).rglob(".tmp-*")]
         assert leftovers == []
+        assert stray_pieces(out) == set()
+
+
+def stray_pieces(out):
+    """Pieces on the disk that no checkpoint names."""
+    folder = Path(out) / "checkpoints"
+    manifests = [json.loads(path.read_text()) for path in folder.glob("*/manifest.json")]
+    named = {name for manifest in manifests for name in manifest["pieces"]}
+    return {path.name for path in folder.glob("pieces/*")} - named
 
 
 @pytest.fixture(scope="session")

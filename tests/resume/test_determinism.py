@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+from spinup import registry
+
+ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
+OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
 ENVS = ("CartPole-v1", "InvertedPendulum-v5")
 
 
@@ -19,6 +22,29 @@ def test_the_same_seed_gives_the_same_run_in_another_process(runs, algo, env):
     assert code == 0, err
     runs.assert_same(spec, out)
     runs.assert_whole_table(out, 7, 60)
+
+
+def test_off_policy_the_same_seed_gives_the_same_run_twice_in_another_process(runs):
+    specs = [runs.small(algo) for algo in OFF_POLICY]
+    for spec, (a, b) in zip(specs, runs.fresh_twice(specs, disturb=1000), strict=True):
+        runs.assert_same(spec, a)
+        runs.assert_same(spec, b)
+        runs.assert_whole_table(a, 7, 60)
+
+
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_off_policy_another_seed_gives_another_run(runs, algo):
+    """Other losses, other weights, other transitions in the buffer and other draws from it."""
+    spec = runs.small(algo, epochs=2)
+    a, b = runs.new_dir(), runs.new_dir()
+    runs.train(spec, a)
+    runs.train(spec, b, seed=4)
+    assert runs.table(a)[1]["LossQ"] != runs.table(b)[1]["LossQ"]
+    assert runs.policy_files(a) != runs.policy_files(b)
+    buffers = [runs.state(out)["tracked"]["buffer"] for out in (a, b)]
+    found = runs.differences(*buffers)
+    assert any(".obs:" in difference for difference in found)
+    assert any(".rng" in difference for difference in found)
 
 
 @pytest.mark.parametrize("env", ENVS)
@@ -45,9 +71,12 @@ def test_pitfall_21_seed_zero_is_a_seed_and_global_generators_decide_nothing(run
     assert runs.table(a) != runs.table(c)
 
 
-@pytest.mark.parametrize("algo", ["reinforce", "ppo"])
+@pytest.mark.parametrize("algo", ["reinforce", "ppo", "td3", "sac", "dqn"])
 def test_pitfall_21_a_users_network_draws_the_same_samples_every_time(runs, algo):
-    spec = runs.small(algo, "CartPole-v1", actor_critic="own")
+    if algo in ALGOS:
+        spec = runs.small(algo, "CartPole-v1", actor_critic="own")
+    else:
+        spec = runs.small(algo, actor_critic=f"own_{algo}", epochs=3)
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a, disturb=21)
     runs.train(spec, b, disturb=22)
@@ -104,7 +133,7 @@ def test_shards_decide_the_arithmetic_and_repeat(runs):
 def test_pitfall_16_the_saved_policy_is_the_one_after_the_last_update(runs):
     from spinup.utils.logx import load_policy
 
-    for algo in ALGOS:
+    for algo in (*ALGOS, "sac"):
         # 8 epochs with save_freq 5: the last one is saved because it is the last
         spec = runs.small(algo, "CartPole-v1", epochs=8, save_freq=5)
         out, shorter = runs.new_dir(), runs.new_dir()
@@ -116,7 +145,7 @@ def test_pitfall_16_the_saved_policy_is_the_one_after_the_last_update(runs):
         assert all(np.array_equal(returned[k], saved[k]) for k in saved)
         moved = [k for k in saved if not np.array_equal(saved[k], before[k])]
         assert any(k.startswith("pi.") for k in moved)
-        assert algo == "reinforce" or any(k.startswith("v.") for k in moved)
+        assert algo == "reinforce" or any(k.startswith(("v.", "q1.")) for k in moved)
 
 
 @pytest.mark.parametrize("num_envs, vector", [(1, "sync"), (3, "sync")])
@@ -126,6 +155,23 @@ def test_pitfall_17_total_env_interacts_is_the_number_of_steps_taken(runs, num_e
     printed = runs.train(spec, out)
     counted = json.loads(printed.splitlines()[-1])["env_steps"]
     assert int(runs.table(out)[-1]["TotalEnvInteracts"]) == counted == 7 * 60
+
+
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_pitfall_17_test_episodes_are_no_interaction_of_training(runs, algo):
+    spec = runs.small(algo, num_envs=3, epochs=2)
+    a, b = runs.new_dir(), runs.new_dir()
+    counted = []
+    for out, tests in ((a, 3), (b, 0)):
+        printed = runs.train(spec, out, num_test_episodes=tests)
+        counted.append(json.loads(printed.splitlines()[-1])["env_steps"])
+        assert [row["TotalEnvInteracts"] for row in runs.table(out)] == ["60", "120"]
+    rows = runs.table(a)
+    tested = sum(3 * float(row["TestEpLen"]) for row in rows)
+    assert counted == [120 + round(tested), 120]
+    # and nothing else of the run depends on them
+    with_tests = [{k: v for k, v in row.items() if "Test" not in k} for row in rows]
+    assert with_tests == runs.table(b)
 
 
 def test_pitfall_35_training_imports_neither_mujoco_nor_tensorflow_nor_mpi(runs):

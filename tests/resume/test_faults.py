@@ -1,20 +1,25 @@
 """Full disks, damaged files, NaN, failing environments and hostile files: nothing good is lost."""
 
+import hashlib
+import json
 import os
 import pickle
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from spinup.utils.checkpoint import load_checkpoint
+from spinup import registry
+from spinup.utils.checkpoint import _render_manifest, load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import load_policy
 
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
+OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
 
 
 def last_line(printed):
@@ -43,9 +48,17 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
-@pytest.mark.parametrize("at", [10, 130, 200])
-def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, at):
-    spec = runs.small("ppo", "CartPole-v1")
+@pytest.mark.parametrize(
+    "algo, env, at",
+    [
+        ("ppo", "CartPole-v1", 10),
+        ("ppo", "CartPole-v1", 130),
+        ("ppo", "CartPole-v1", 200),
+        ("ddpg", "HalfCheetah-v5", 330),
+    ],
+)
+def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, algo, env, at):
+    spec = runs.small(algo, env)
     out, ballast = small_disk / "run", small_disk / "ballast"
     trouble = {"n": at, "do": "fill", "path": str(ballast)}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
@@ -82,6 +95,36 @@ def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     runs.assert_same(spec, out)
 
 
+def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
+    """From the first piece of the replay buffer to the last file; nothing half-written stays."""
+    spec = runs.small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
+    start = runs.new_dir()
+    runs.train(spec, start, epochs=1)
+    before = contents(start / "checkpoints")
+    refused = 0
+    for n in range(1, 100):
+        out = runs.new_dir()
+        shutil.copytree(start, out)
+        full = {"name": "fsync", "n": n, "full": True}
+        process = runs.start(spec, out, resume=True, at_call=full)
+        if process.wait() == 0:
+            break
+        kind, message = last_line(process.output())
+        assert kind == "OSError" and "No space left" in message, process.output()
+        now = contents(out / "checkpoints")
+        assert before.items() <= now.items(), "a file of the checkpoint before it is gone"
+        refused += any("pieces" in name for name in now.keys() - before.keys())
+        runs.resume(spec, out)
+        runs.assert_same(spec, out)
+    assert n > 12, "fewer files than a save has"
+    assert refused, "no failure between the pieces and their checkpoint"
+
+
+def contents(folder):
+    """Every file below a folder by name."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 # -------------------------------------- damaged files ---------------------------------------------
 
 
@@ -112,6 +155,55 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, ho
     assert load_checkpoint(out / "checkpoints")[0]["epoch"] == 7
     runs.assert_same(spec, out)
     assert before.name < newest.name
+
+
+def stopped_off_policy_run(runs):
+    """(description, directory, pieces of the newest checkpoint only, pieces of both)."""
+    spec = runs.small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
+    out = runs.new_dir()
+    runs.train(spec, out, expect=143, at_step={"n": 290, "do": "SIGTERM"})
+    assert [path.name for path in checkpoints(out)] == ["step-000000000240", "step-000000000290"]
+    manifests = [json.loads((path / "manifest.json").read_text()) for path in checkpoints(out)]
+    old, new = (set(manifest["pieces"]) for manifest in manifests)
+    store = out / "checkpoints" / "pieces"
+    assert {path.name for path in store.iterdir()} == old | new
+    return spec, out, [store / name for name in new - old], [store / name for name in new & old]
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "missing"])
+def test_a_damaged_piece_of_the_newest_checkpoint_costs_that_one_only(runs, how):
+    spec, out, only_newest, _ = stopped_off_policy_run(runs)
+    newest = checkpoints(out)[-1]
+    damage(only_newest[0], how)
+    # it goes on from the one before, in an episode of 15 steps, and is killed after one more save
+    printed = runs.train(spec, out, expect=-9, resume=True, at_step={"n": 90, "do": "SIGKILL"})
+    assert f"damaged checkpoint {newest}" in printed and only_newest[0].name in printed
+    # the damaged one is gone, also if its size was right: both that are there now are whole
+    assert [path.name for path in checkpoints(out)] == ["step-000000000240", "step-000000000300"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            state, path = load_checkpoint(out / "checkpoints")
+            [piece.load() for piece in state["tracked"]["buffer"]["ring"]["pieces"]]
+            aside = path.with_name(f"aside-{path.name}")
+            path.rename(aside)
+    for aside in (out / "checkpoints").glob("aside-*"):
+        aside.rename(aside.with_name(aside.name.removeprefix("aside-")))
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
+    spec, out, _, shared = stopped_off_policy_run(runs)
+    damage(shared[0], "flipped")
+    before = contents(out)
+    kind, message = last_line(runs.train(spec, out, expect=1, resume=True))
+    assert kind == "SpinupError" and "none of the 2 checkpoints" in message
+    now = contents(out)
+    assert {**now, ".lock": b""} == {**before, ".lock": b""}
+    damage(shared[0], "flipped")  # back
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
 
 
 def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
@@ -159,6 +251,9 @@ def finite(out):
     arrays = list(load_policy(out)[1].values())
     tracked = load_checkpoint(out / "checkpoints")[0]["tracked"]
     arrays += [x.numpy() for x in tracked["ac"].values()]
+    if "buffer" in tracked:
+        pieces = tracked["buffer"]["ring"]["pieces"]
+        arrays += [x for piece in pieces for x in piece.load().values()]
     return all(np.isfinite(x).all() for x in arrays)
 
 
@@ -179,6 +274,40 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
     # the trouble gone, it goes on from there
     runs.resume(spec, out)
     runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("do", ["nan", "inf_obs"])
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs, algo, do):
+    if algo == "her" and do == "inf_obs":
+        do = "nan"  # its observations are bits
+    spec = runs.small(algo, save_freq=1, epochs=4)
+    out = runs.new_dir()
+    trouble = {"n": 190, "do": do, "among": "training"}
+    kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
+    assert kind == "TrainingDiverged"
+    what = "reward" if do == "nan" else "observation"
+    assert message.startswith(f"the environment returned a {what} that is not finite in epoch 3")
+    assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
+    assert finite(out)
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "dqn"])
+def test_off_policy_a_diverging_critic_stops_the_run_by_name(runs, algo):
+    lr = "lr" if algo == "sac" else "q_lr"
+    spec = runs.small(algo, save_freq=1, epochs=2, **{lr: 1e30})
+    out = runs.new_dir()
+    kind, message = last_line(runs.train(spec, out, expect=1))
+    assert kind == "TrainingDiverged" and "Q" in message.split()[0], message
+    assert not (out / "checkpoints").exists()
+    # and a signal does not save what has diverged
+    trouble = {"n": 50, "do": "SIGTERM"}
+    out = runs.new_dir()
+    kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
+    assert kind == "TrainingDiverged", message
+    assert not (out / "checkpoints").exists()
 
 
 def test_an_infinite_observation_does_not_get_into_a_saved_normaliser(runs):
@@ -275,6 +404,33 @@ def open_in_every_way(runs, spec, out):
     else:
         runs.assert_same(spec, out)
     return code
+
+
+@pytest.mark.parametrize("kind", ["pickle", "torch"])
+def test_pitfall_29_a_pickle_in_place_of_a_piece_is_never_opened(runs, tmp_path, kind):
+    """Not even one that the manifest vouches for, which whoever can write here can forge."""
+    spec, out, only_newest, _ = stopped_off_policy_run(runs)
+    canary = tmp_path / "executed"
+    only_newest[0].write_bytes(bombs(str(canary))[kind])
+    again = runs.new_dir()
+    shutil.copytree(out, again)
+    printed = runs.resume(spec, again)
+    assert "ignoring the damaged checkpoint" in printed
+    runs.assert_same(spec, again)
+    forge_manifest(checkpoints(out)[-1], only_newest[0])
+    kind, message = last_line(runs.train(spec, out, expect=1, resume=True))
+    assert kind == "SpinupError" and "safetensors" in message
+    assert not canary.exists()
+
+
+def forge_manifest(checkpoint, piece):
+    """Let the manifest of a checkpoint vouch for `piece` as it is now."""
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    del manifest["manifest_sha256"]
+    data = piece.read_bytes()
+    entry = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest["pieces"][piece.name] = entry
+    (checkpoint / "manifest.json").write_bytes(_render_manifest(manifest))
 
 
 @pytest.mark.filterwarnings("ignore:the policy was trained in")

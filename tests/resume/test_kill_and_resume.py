@@ -12,10 +12,12 @@ import warnings
 
 import pytest
 
+from spinup import registry
 from spinup.utils.checkpoint import load_checkpoint
 from spinup.utils.logx import load_policy
 
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
+OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
 ENVS = ("CartPole-v1", "InvertedPendulum-v5")
 STEPS = 420  # of a small run: 7 epochs of 60
 PPO_WITH_EVERYTHING = {
@@ -171,6 +173,68 @@ def test_save_freq_may_change_between_attempts(runs):
     runs.assert_same(spec, out)
 
 
+# ------------------------------------- replayed transitions ---------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_off_policy_killed_in_any_step_and_resumed(runs, request, algo, num_envs):
+    """In test episodes, too; before and after the buffer is full, which it is after 100 steps."""
+    spec = runs.small(algo, num_envs=num_envs)
+    steps = instants(request, 1, 240)
+    if num_envs == 1:
+        steps += instants(request, 1, 120)
+    kill_at_steps(runs, spec, runs.new_dir(), steps)
+
+
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_what_the_off_policy_tests_rest_on(runs, algo):
+    """Without it they would say little about replay: full buffers of several pieces, updates."""
+    state = runs.state(runs.reference(runs.small(algo)))
+    ring, loop = state["tracked"]["buffer"]["ring"], state["tracked"]["loop"]
+    assert ring["total"] > 3 * ring["max_size"]
+    assert len(ring["pieces"]) > 1
+    assert ring["total"] % ring["chunk_rows"], "no piece is half new"
+    assert loop["updates"] > 60 and loop["t"] == STEPS
+    for optimizer in (x for name, x in state["tracked"].items() if name.endswith("optimizer")):
+        assert all(moments["step"] > 30 for moments in optimizer["state"].values())
+
+
+@pytest.mark.parametrize(
+    "algo, env, changes",
+    [
+        ("ddpg", "Hopper-v5", {"replay_size": 1e6}),
+        ("td3", "HalfCheetah-v5", {"policy_delay": 3, "update_every": 1}),
+        ("sac", "CartPole-v1", {}),
+        ("sac", "HalfCheetah-v5", {"alpha": 0.2, "num_test_episodes": 0}),
+        ("dqn", None, {"n_step": 1, "prioritized": False, "anneal_lr": True}),
+        ("acer", None, {"anneal_lr": True, "num_envs": 2}),
+        ("her", None, {"base": "sac", "strategy": "random"}),
+    ],
+)
+def test_off_policy_variants(runs, request, algo, env, changes):
+    spec = runs.small(algo, env, **changes)
+    kill_at_steps(runs, spec, runs.new_dir(), instants(request, 1, STEPS))
+
+
+@pytest.mark.parametrize("algo", ["sac", "her"])
+def test_off_policy_in_worker_processes(runs, request, algo):
+    spec = runs.small(algo, num_envs=3)
+    out = runs.new_dir()
+    (n,) = instants(request, 1, 80)
+    trouble = {"n": n, "do": "SIGKILL"}
+    runs.train(spec, out, expect=-9, at_step=trouble, vector="async")
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("env", ["shared", "draws_when_made"])
+def test_test_episodes_leave_no_trace_in_training(runs, request, env):
+    """One environment for training and testing; one that draws from global generators if made."""
+    spec = runs.small("ddpg", env)
+    kill_at_steps(runs, spec, runs.new_dir(), instants(request, 2, 180))
+
+
 # ------------------------------------- in file operations -----------------------------------------
 
 
@@ -181,12 +245,20 @@ def calls_of(runs, spec, name):
 
 
 @pytest.mark.parametrize(
-    "name, torn",
-    [("fsync", False), ("fsync", True), ("rename", False), ("replace", False), ("unlink", False)],
+    "algo, env, name, torn",
+    [
+        ("vpg", "CartPole-v1", "fsync", False),
+        ("vpg", "CartPole-v1", "fsync", True),
+        ("vpg", "CartPole-v1", "rename", False),
+        ("vpg", "CartPole-v1", "replace", False),
+        ("vpg", "CartPole-v1", "unlink", False),
+        ("ddpg", "HalfCheetah-v5", "rename", False),
+        ("ddpg", "HalfCheetah-v5", "unlink", False),
+    ],
 )
-def test_killed_while_files_are_written(runs, request, name, torn):
+def test_killed_while_files_are_written(runs, request, algo, env, name, torn):
     """Among them every file of a checkpoint, of the policy and the table, half-written too."""
-    spec = runs.small("vpg", "CartPole-v1", save_freq=2, epochs=4, steps_per_epoch=20)
+    spec = runs.small(algo, env, save_freq=2, epochs=4, steps_per_epoch=20)
     total = calls_of(runs, spec, name)
     assert total >= 2, "the run does not use this call any more: choose another"
     for n in sorted(set(instants(request, 5, total))):
@@ -196,9 +268,10 @@ def test_killed_while_files_are_written(runs, request, name, torn):
         runs.assert_same(spec, out)
 
 
-def test_killed_at_every_file_operation_of_one_checkpoint(runs):
+@pytest.mark.parametrize("algo, env", [("reinforce", "CartPole-v1"), ("ddpg", "HalfCheetah-v5")])
+def test_killed_at_every_file_operation_of_one_checkpoint(runs, algo, env):
     """The second save of a run, from its first fsync to its last: no instant costs the first."""
-    spec = runs.small("reinforce", "CartPole-v1", save_freq=1, epochs=2, steps_per_epoch=20)
+    spec = runs.small(algo, env, save_freq=1, epochs=2, steps_per_epoch=20)
     total = calls_of(runs, spec, "fsync")
     one_epoch = {**spec, "kwargs": {**spec["kwargs"], "epochs": 1}}
     one_save = total - calls_of(runs, one_epoch, "fsync")
@@ -211,7 +284,18 @@ def test_killed_at_every_file_operation_of_one_checkpoint(runs):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert load_checkpoint(out / "checkpoints")
-        assert json.loads((out / "config.json").read_text())["algo"] == "reinforce"
+        assert json.loads((out / "config.json").read_text())["algo"] == algo
+        runs.resume(spec, out)
+        runs.assert_same(spec, out)
+
+
+def test_killed_while_the_last_save_of_a_run_tidies_up(runs):
+    """No save follows in which what is outdated could be deleted; resuming does it."""
+    spec = runs.small("ddpg", save_freq=1, epochs=3, steps_per_epoch=20)
+    total = calls_of(runs, spec, "unlink")
+    for n in range(total - 3, total + 1):
+        out = runs.new_dir()
+        runs.train(spec, out, expect=-9, at_call={"name": "unlink", "n": n})
         runs.resume(spec, out)
         runs.assert_same(spec, out)
 
@@ -219,21 +303,24 @@ def test_killed_at_every_file_operation_of_one_checkpoint(runs):
 # ------------------------------------- by the clock -----------------------------------------------
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", [*ALGOS, *OFF_POLICY])
 def test_killed_by_the_clock_several_times(runs, request, algo):
     """Instants that no step and no call announces: in updates, in imports, in restoring."""
-    spec = runs.small(algo, "InvertedPendulum-v5", epochs=12)
+    if algo in ALGOS:
+        spec, attempts = runs.small(algo, "InvertedPendulum-v5", epochs=12), 3
+    else:
+        spec, attempts = runs.small(algo, epochs=8), 2
     begin = time.monotonic()
     runs.reference(spec)
     length = time.monotonic() - begin
     out = runs.new_dir()
     killed = 0
-    for i, milliseconds in enumerate(instants(request, 3, int(1000 * length))):
+    for i, milliseconds in enumerate(instants(request, attempts, int(1000 * length))):
         process = runs.start(spec, out, resume=i > 0)
         time.sleep(milliseconds / 1000)
         process.kill()
         killed += process.wait() == -9
-    print(f"{killed} of 3 attempts were killed before they ended")
+    print(f"{killed} of {attempts} attempts were killed before they ended")
     runs.resume(spec, out)
     runs.assert_same(spec, out)
-    runs.assert_whole_table(out, 12, 60)
+    runs.assert_whole_table(out, spec["kwargs"]["epochs"], 60)

@@ -5,9 +5,13 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+from spinup import registry
+
+ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
+OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
 
 
 def one_sentence(printed):
@@ -61,8 +65,26 @@ def test_pitfall_27_an_unfinished_run_is_announced_and_can_be_resumed_from_aside
     runs.assert_same(spec, aside)
 
 
+def test_pitfall_27_a_replay_buffer_moves_aside_with_its_run(runs):
+    spec = runs.small("ddpg")
+    out = runs.new_dir()
+    runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
+    before = contents(out)
+    runs.train(spec, out, seed=8, epochs=1)
+    aside = out / ".old" / "001"
+    assert contents(aside) == before
+    assert any("pieces" in name for name in before)
+    runs.resume(spec, aside)
+    runs.assert_same(spec, aside)
+
+
 def test_overwrite_leaves_nothing_of_the_old_run(runs):
-    spec = runs.small("ppo", "CartPole-v1", epochs=3)
+    for spec in (runs.small("ppo", "CartPole-v1", epochs=3), runs.small("td3", epochs=2)):
+        overwrite(runs, spec)
+
+
+def overwrite(runs, spec):
+    """Overwrite a longer run by `spec`."""
     out = runs.new_dir()
     runs.train(spec, out, seed=8, epochs=5)
     (out / "notes.txt").write_text("mine")
@@ -96,15 +118,28 @@ def test_resuming_a_finished_run_changes_nothing(runs):
     assert json.loads(printed.splitlines()[-1])["env_steps"] < 45, "more than a replay"
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", [*ALGOS, *OFF_POLICY])
 def test_more_epochs_continue_exactly_as_a_longer_run(runs, algo):
-    spec = runs.small(algo, "InvertedPendulum-v5")
+    spec = runs.small(algo, "InvertedPendulum-v5" if algo in ALGOS else None)
     out = runs.new_dir()
     runs.train(spec, out, epochs=3)
     assert (out / ".finished").exists()
     runs.resume(spec, out)
     runs.assert_same(spec, out)
     runs.assert_whole_table(out, 7, 60)
+
+
+def test_a_resumed_run_writes_only_what_is_new_in_its_replay_buffer(runs):
+    spec = runs.small("ddpg", replay_size=1000)
+    out = runs.new_dir()
+    runs.train(spec, out, epochs=3)
+    pieces = out / "checkpoints" / "pieces"
+    before = {path.name: path.stat().st_ino for path in pieces.iterdir()}
+    runs.resume(spec, out, epochs=4)
+    after = {path.name: path.stat().st_ino for path in pieces.iterdir()}
+    kept = before.items() & after.items()
+    rows = runs.state(out)["tracked"]["buffer"]["ring"]["chunk_rows"]
+    assert len(kept) >= 180 // rows > 2, "pieces that are full and unchanged were written again"
 
 
 def test_a_finished_run_that_is_given_more_epochs_is_unfinished_until_they_are_done(runs):
@@ -160,9 +195,39 @@ def test_resuming_with_changed_hyperparameters_is_refused(runs, changes, names):
     assert contents(out) == before
 
 
-def test_an_annealed_run_cannot_be_made_longer(runs):
+@pytest.mark.parametrize(
+    "algo, changes, names",
+    [
+        ("ddpg", {"replay_size": 200}, ["replay_size: 100 -> 200"]),
+        ("td3", {"policy_delay": 3, "num_test_episodes": 2}, ["policy_delay", "num_test_episodes"]),
+        ("sac", {"alpha": 0.2}, ["alpha: 'auto' -> 0.2"]),
+        ("dqn", {"n_step": 1, "prioritized": False}, ["n_step: 3 -> 1", "prioritized"]),
+        ("acer", {"replay_ratio": 2.0}, ["replay_ratio: 1.0 -> 2.0"]),
+        ("her", {"k": 2, "strategy": "final"}, ["k: 4 -> 2", "strategy: 'future' -> 'final'"]),
+    ],
+)
+def test_off_policy_resuming_with_changed_hyperparameters_is_refused(runs, algo, changes, names):
+    spec = runs.small(algo, epochs=1)
+    out = runs.new_dir()
+    runs.train(spec, out)
+    before = contents(out)
+    message = one_sentence(runs.train(spec, out, expect=1, resume=True, **changes))
+    assert all(name in message for name in names), message
+    assert "gamma" not in message
+    assert contents(out) == before
+
+
+def test_off_policy_the_same_number_written_differently_is_no_change(runs):
+    spec = runs.small("ddpg", epochs=1)
+    out = runs.new_dir()
+    runs.train(spec, out)
+    runs.resume(spec, out, replay_size=1e2, start_steps=50.0)
+
+
+@pytest.mark.parametrize("algo, env", [("ppo", "CartPole-v1"), ("dqn", None), ("acer", None)])
+def test_an_annealed_run_cannot_be_made_longer(runs, algo, env):
     """Its learning rates ended with its last epoch; a longer run would have had other ones."""
-    spec = runs.small("ppo", "CartPole-v1", anneal_lr=True, epochs=2)
+    spec = runs.small(algo, env, anneal_lr=True, epochs=2)
     out = runs.new_dir()
     runs.train(spec, out)
     assert "epochs: 2 -> 4" in one_sentence(runs.train(spec, out, expect=1, resume=True, epochs=4))
@@ -234,6 +299,20 @@ def test_an_environment_that_cannot_be_restored_is_named_and_training_goes_on(ru
     printed = runs.resume(spec, out)
     assert "environments [0] did not come back" in printed
     runs.assert_whole_table(out, 7, 60)
+
+
+def test_an_episode_that_cannot_be_restored_has_ended_in_the_replay_buffer(runs):
+    """A stretch of steps must not run on from it into the fresh episode."""
+    spec = runs.small("acer", "from_global", save_freq=1, replay_size=1000)
+    out = runs.new_dir()
+    runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
+    assert "environments [0] did not come back" in runs.resume(spec, out)
+    runs.assert_whole_table(out, 7, 60)
+    pieces = runs.state(out)["tracked"]["buffer"]["ring"]["pieces"]
+    obs, obs2, ended = (np.concatenate([p[k] for p in pieces]) for k in ("obs", "obs2", "ended"))
+    assert len(obs) == 420
+    goes_on = (obs2[:-1] == obs[1:]).all(-1)
+    assert np.array_equal(goes_on, ~ended[:-1])
 
 
 # -------------------------------------- one writer ------------------------------------------------

@@ -4,14 +4,17 @@ import signal
 
 import pytest
 
-ALGOS = ("reinforce", "vpg", "trpo", "ppo")
+from spinup import registry
+
+ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
+OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
 CODES = {"SIGINT": -signal.SIGINT, "SIGTERM": 128 + signal.SIGTERM}
 
 
-def stop(runs, spec, out, n, do="SIGINT", **changes):
+def stop(runs, spec, out, n, do="SIGINT", among=None, **changes):
     """Let the run be signalled in the n-th step of this attempt; returns what it printed."""
     expect = CODES[do.removeprefix("GROUP")]
-    trouble = {"n": n, "do": do, "once": f"{runs.new_dir()}.once"}
+    trouble = {"n": n, "do": do, "once": f"{runs.new_dir()}.once", "among": among}
     return runs.train(spec, out, expect=expect, at_step=trouble, **changes)
 
 
@@ -125,6 +128,108 @@ def test_observations_that_are_no_vectors(runs, env):
     stop(runs, spec, out, 200)
     runs.resume(spec, out)
     runs.assert_same(spec, out)
+
+
+# ------------------------------------- replayed transitions ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    "algo, at, name", [("ddpg", 77, "SIGINT"), *((algo, 203, "SIGTERM") for algo in OFF_POLICY)]
+)
+def test_off_policy_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, at, name):
+    """What the epoch's updates measured before the stop is in its row all the same."""
+    spec = runs.small(algo)
+    out = runs.new_dir()
+    printed = stop(runs, spec, out, at, name, among="training")
+    state = runs.state(out)
+    loop = state["tracked"]["loop"]
+    assert (state["epoch"], state["total_steps"], loop["t"]) == (at // 60, at, at)
+    assert len(loop["measured"]["LossQ"]) > 1, "no update in this epoch so far"
+    assert len(runs.table(out)) == at // 60
+    said = [line for line in printed.strip().splitlines() if "resume=True" in line]
+    assert len(said) == 1 and f"after {at} steps" in said[0] and str(out) in said[0]
+    runs.resume(spec, out, disturb=77)
+    runs.assert_same(spec, out)
+
+
+def test_off_policy_stopped_over_and_over(runs):
+    """Each attempt replays the episode it is in, then gets a few steps further."""
+    spec = runs.small("td3", "HalfCheetah-v5")
+    out = runs.new_dir()
+    stop(runs, spec, out, 20)
+    positions, updates = [], []
+    for _ in range(5):
+        stop(runs, spec, out, 60, "SIGTERM", among="training", resume=True)
+        loop = runs.state(out)["tracked"]["loop"]
+        positions.append(loop["t"])
+        updates.append(loop["updates"])
+    assert positions == sorted(set(positions)), "no progress"
+    # the policy is delayed by two: both kinds of steps were the next one
+    assert {n % 2 for n in updates} == {0, 1}
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("at", [50, 59, 60, 61])
+def test_off_policy_stopped_at_edges(runs, at):
+    """With the last random step; around the end of an epoch, in whose last step updates follow."""
+    spec = runs.small("ddpg")
+    out = runs.new_dir()
+    stop(runs, spec, out, at, among="training")
+    state = runs.state(out)
+    assert state["total_steps"] == at
+    # stopped before the test episodes of an epoch, it plays them when it is resumed
+    assert state["epoch"] == (at > 60)
+    assert ((out / "progress.txt").read_text() == "") == (at <= 60)
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("actor_critic", [None, "own_ddpg"])
+@pytest.mark.parametrize("at, epoch", [(100, 1), (140, 2)])
+def test_off_policy_stopped_in_a_test_episode(runs, at, epoch, actor_critic):
+    """In the first of two the stop comes before the second; in the last one the row is written."""
+    spec = runs.small("ddpg", actor_critic=actor_critic, num_test_episodes=2)
+    out = runs.new_dir()
+    stop(runs, spec, out, at, "SIGTERM", among="test")  # of 45 steps each
+    state = runs.state(out)
+    assert (state["epoch"], state["total_steps"]) == (epoch, 120)
+    assert len(runs.table(out)) == epoch
+    assert bool(len(state["tracked"]["loop"]["measured"]["LossQ"])) == (epoch == 1)
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_off_policy_stopped_in_the_last_step_of_all_still_plays_the_test_episodes(runs):
+    spec = runs.small("sac")
+    out = runs.new_dir()
+    stop(runs, spec, out, 420, "SIGTERM", among="training")
+    assert len(runs.table(out)) == 6
+    assert not (out / ".finished").exists()
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+@pytest.mark.parametrize("algo, at", [("sac", 45), ("sac", 203), ("td3", 203), ("dqn", 203)])
+def test_off_policy_a_users_own_network_goes_on_with_the_same_samples(runs, algo, at):
+    """It samples in updates, in acting and in test episodes, from torch's global generator."""
+    spec = runs.small(algo, actor_critic=f"own_{algo}")
+    out = runs.new_dir()
+    stop(runs, spec, out, at, among="training")  # among the random steps, and long after them
+    runs.resume(spec, out, disturb=77)
+    runs.assert_same(spec, out)
+
+
+def test_off_policy_three_environments_in_worker_processes(runs):
+    spec = runs.small("sac", num_envs=3)
+    out = runs.new_dir()
+    stop(runs, spec, out, 75, "GROUPSIGTERM", vector="async")
+    assert runs.state(out)["tracked"]["loop"]["t"] % 60 != 0
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
+# ------------------------------------- processes and threads --------------------------------------
 
 
 @pytest.mark.parametrize("do", ["SIGINT", "SIGTERM", "GROUPSIGINT", "GROUPSIGTERM"])

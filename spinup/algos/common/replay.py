@@ -115,14 +115,20 @@ class Ring:
         self.total = state["total"]
         self._pieces = [None] * len(self._pieces)
         for i, piece in enumerate(state["pieces"]):
-            ours = self._chunk(i)
-            for name, values in piece.load().items():
+            ours, saved = self._chunk(i), piece.load()
+            if _layout(ours) != _layout(saved):
+                raise SpinupError("the saved buffer holds other fields than this one: start anew")
+            for name, values in saved.items():
                 ours[name][:] = values
             self._pieces[i] = piece.holding(ours)
 
     def _chunk(self, i: int) -> dict[str, np.ndarray]:
         rows = slice(i * self.chunk_rows, min((i + 1) * self.chunk_rows, self.size))
         return {name: x[rows] for name, x in self.data.items()}
+
+
+def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Any, ...]]:
+    return {name: (x.shape, x.dtype) for name, x in arrays.items()}
 
 
 class ReplayBuffer:

@@ -45,7 +45,9 @@ class _ReluLayers(torch.autograd.Function):
                     grad = torch.ops.aten.threshold_backward(grad, saved[i], 0)
                 below = saved[i - 1] if i > first else x
                 if need[2 * i]:
-                    grads[2 * i], grads[2 * i + 1] = grad.t() @ below, grad.sum(0)
+                    grads[2 * i] = grad.t() @ below
+                if need[2 * i + 1]:
+                    grads[2 * i + 1] = grad.sum(0)
                 if i > first or need_x:
                     grad = grad @ weights[i]
             if need_x:
@@ -72,6 +74,11 @@ def _apply(x, relu_last, *networks):
     return tuple(_relu_layers(x, relu_last, params)[-1] for params in networks)
 
 
+def _plain(module, kind):
+    """Whether a module is of just this class, and no hook of the user's changes what it does."""
+    return type(module) is kind and not (module._forward_hooks or module._forward_pre_hooks)
+
+
 class MLP(nn.Sequential):
     """A multi-layer perceptron whose linear and ReLU layers are one step of autograd on a CPU.
 
@@ -82,11 +89,16 @@ class MLP(nn.Sequential):
 
     def relu_params(self, x):
         """Weights and biases in order, or None where `x` must go layer by layer."""
-        *layers, _ = self._modules.values()
-        fits = x.ndim == 2 and x.device.type == "cpu"
-        if not fits or any(type(m) not in (nn.Linear, nn.ReLU) for m in layers):
+        if x.ndim != 2 or x.device.type != "cpu":
             return None
-        return [p for m in layers[::2] for p in (m.weight, m.bias)]
+        *layers, _ = self._modules.values()
+        params = []
+        for i, module in enumerate(layers):
+            if not _plain(module, nn.ReLU if i % 2 else nn.Linear):
+                return None
+            if i % 2 == 0:
+                params += (module.weight, module.bias)
+        return None if None in params else params
 
     def forward(self, x):
         """(..., in) -> (..., out)."""
@@ -100,7 +112,8 @@ class MLP(nn.Sequential):
 
 def mlp(sizes, activation, output_activation=nn.Identity):
     """As `nets.mlp`, faster: `sizes` are the widths from input to output."""
-    return MLP(*nets.mlp(sizes, activation, output_activation))
+    layers = nets.mlp(sizes, activation, output_activation)
+    return MLP(*layers) if len(layers) else layers
 
 
 def bounds(action_space):
@@ -117,12 +130,16 @@ class MLPQFunction(nn.Module):
         self.obs_filter = obs_filter or nn.Identity()
         self.q = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
 
-    def forward(self, obs, act):
-        """(..., obs), (..., act) -> (...,)."""
+    def inputs(self, obs, act):
+        """What the network reads: (..., obs), (..., act) -> (..., obs + act)."""
         obs = self.obs_filter(obs)
         if act.ndim != obs.ndim:  # actions with several axes
             act = act.flatten(obs.ndim - 1)
-        return self.q(torch.cat([obs, act], -1)).squeeze(-1)
+        return torch.cat([obs, act], -1)
+
+    def forward(self, obs, act):
+        """(..., obs), (..., act) -> (...,)."""
+        return self.q(self.inputs(obs, act)).squeeze(-1)
 
 
 def twin_q(ac, obs, act):
@@ -132,13 +149,21 @@ def twin_q(ac, obs, act):
     without a word.
     """
     q1, q2 = ac.q1, ac.q2
-    if type(q1) is type(q2) is MLPQFunction:
-        x = torch.cat([q1.obs_filter(obs), act], -1)
-        networks = q1.q.relu_params(x), q2.q.relu_params(x)
-        if None not in networks:
-            q1, q2 = _apply(x, False, *networks)
+    if _read_the_same(q1, q2):
+        x = q1.inputs(obs, act)
+        params1, params2 = q1.q.relu_params(x), q2.q.relu_params(x)
+        if params1 and params2 and len(params1) == len(params2):
+            q1, q2 = _apply(x, False, params1, params2)
             return q1.reshape(-1), q2.reshape(-1)
     return q1(obs, act).reshape(-1), q2(obs, act).reshape(-1)
+
+
+def _read_the_same(q1, q2):
+    """Whether both are default critics whose networks get the same input."""
+    if not all(_plain(q, MLPQFunction) and _plain(q.q, MLP) for q in (q1, q2)):
+        return False
+    filters = q1.obs_filter, q2.obs_filter
+    return filters[0] is filters[1] or all(_plain(f, nn.Identity) for f in filters)
 
 
 class MLPDiscreteQFunction(nn.Module):

@@ -12,7 +12,7 @@ from spinup.algos.pytorch.common.policies import make_policy
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
 
-# batch_size x widest layer from which a second thread saves more than it costs (docs/speed.md).
+# batch_size x widest layer from which a second thread saves more than it costs (docs/adr/0008).
 WORTH_A_THREAD = 1 << 14
 
 

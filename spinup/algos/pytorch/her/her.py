@@ -15,6 +15,7 @@ import numpy as np
 
 from spinup.algos.common.cli import main
 from spinup.algos.pytorch.her import core
+from spinup.utils.errors import SpinupError
 
 
 def hindsight_goals(achieved, strategy, k, rng, past=None):
@@ -31,7 +32,9 @@ def hindsight_goals(achieved, strategy, k, rng, past=None):
         return achieved[np.full((n, k), n - 1)]
     if strategy == "episode":
         return achieved[rng.integers(n, size=(n, k))]
-    return past[rng.integers(len(past), size=(n, k))]
+    if strategy == "random":
+        return past[rng.integers(len(past), size=(n, k))]
+    raise SpinupError(f"strategy={strategy!r} must be one of {', '.join(core.STRATEGIES)}")
 
 
 def relabel(episode, goals, strategy, k, rng, past=None):

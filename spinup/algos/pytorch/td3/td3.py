@@ -20,7 +20,7 @@ from spinup.algos.pytorch.td3.core import frozen, minimize, polyak_update, targe
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
-    """The target policy's action plus clipped noise, in units of half the range (eq. 14)."""
+    """The target policy's action plus clipped noise, in units of half the range (section 5.3)."""
     a2 = ac_targ.pi(o2)  # (B, act_dim)
     noise = (target_noise * torch.randn_like(a2)).clamp(-noise_clip, noise_clip)
     return (a2 + noise * (high - low) / 2).clamp(low, high)
