@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch import nn
 from torch.optim import SGD
 
 from spinup.algos.pytorch.ddpg import core
@@ -36,8 +35,7 @@ def mlp_nets():
     action_space = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))
     obs_space = spaces.Box(-1, 1, (3,), np.float32)
     ac, ac_targ = (
-        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(5,), activation=nn.Tanh).double()
-        for _ in range(2)
+        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2)
     )
     n = 6
     batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}

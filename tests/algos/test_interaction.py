@@ -725,7 +725,7 @@ def test_one_buffer_is_not_split_among_shards_or_processes(train, tmp_path, monk
     [(8, 8, 4, 1), (256, 100, 2, 2), (256, 100, 64, 2), (256, 100, 1, 1), (256, 8, 2, 1)],
 )
 def test_threads_follow_from_the_sizes_and_are_recorded(
-    train, monkeypatch, width, batch_size, cores, threads
+    train, monkeypatch, capsys, width, batch_size, cores, threads
 ):
     monkeypatch.setattr(torch_run, "_cores", lambda: cores)
     seen = []
@@ -754,6 +754,7 @@ def test_threads_follow_from_the_sizes_and_are_recorded(
     same = {"logger_kwargs": {"output_dir": str(run.dir), "quiet": True}, "resume": True}
     train("ddpg", env_fn, save_freq=1, epochs=2, **settings, **same)
     assert set(seen) == {threads}
+    assert "asked" not in capsys.readouterr().out  # nobody asked for another number
     assert json.loads((run.dir / "config.json").read_text())["num_threads"] == threads
 
 

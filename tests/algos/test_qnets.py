@@ -356,6 +356,19 @@ def test_each_parameter_can_be_frozen_alone(trained):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
 
 
+def test_layers_that_a_user_put_in_are_used():
+    x = torch.randn(7, 3)
+    for layers in (
+        (nn.Linear(3, 5, bias=False), nn.ReLU(), nn.Linear(5, 1)),
+        (nn.Linear(3, 5), nn.Linear(5, 5), nn.Linear(5, 1)),
+        (nn.Linear(3, 5), nn.Dropout(0.0), nn.Linear(5, 1)),
+    ):
+        net = qnets.mlp([3, 5, 1], nn.ReLU)
+        for i, layer in enumerate(layers):
+            net[i] = layer
+        torch.testing.assert_close(net(x), nn.Sequential(*layers)(x))
+
+
 def test_a_layer_with_a_hook_is_asked():
     net = qnets.mlp([3, 5, 1], nn.ReLU)
     seen = []

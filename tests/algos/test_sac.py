@@ -71,8 +71,7 @@ def mlp_nets(request):
     obs_space = spaces.Box(-1, 1, (3,), np.float32)
     action_space = ACTIONS[request.param]
     ac, ac_targ = (
-        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(5,), activation=nn.Tanh).double()
-        for _ in range(2)
+        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2)
     )
     n = 6
     batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}

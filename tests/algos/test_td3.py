@@ -47,8 +47,7 @@ def mlp_nets():
     torch.manual_seed(3)
     obs_space = spaces.Box(-1, 1, (3,), np.float32)
     ac, ac_targ = (
-        core.MLPActorCritic(obs_space, BOX, hidden_sizes=(5,), activation=nn.Tanh).double()
-        for _ in range(2)
+        core.MLPActorCritic(obs_space, BOX, hidden_sizes=(6, 5)).double() for _ in range(2)
     )
     n = 6
     batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}

@@ -97,8 +97,10 @@ class MLP(nn.Sequential):
             if not _plain(module, nn.ReLU if i % 2 else nn.Linear):
                 return None
             if i % 2 == 0:
+                if module.bias is None:
+                    return None
                 params += (module.weight, module.bias)
-        return None if None in params else params
+        return params
 
     def forward(self, x):
         """(..., in) -> (..., out)."""
