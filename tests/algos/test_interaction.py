@@ -722,7 +722,7 @@ def test_one_buffer_is_not_split_among_shards_or_processes(train, tmp_path, monk
 
 @pytest.mark.parametrize(
     ("width", "batch_size", "cores", "threads"),
-    [(8, 8, 4, 1), (256, 100, 2, 2), (256, 100, 64, 2), (256, 100, 1, 1), (256, 8, 2, 1)],
+    [(8, 8, 4, 1), (256, 100, 4, 2), (256, 100, 64, 2), (256, 100, 3, 1), (256, 8, 4, 1)],
 )
 def test_threads_follow_from_the_sizes_and_are_recorded(
     train, monkeypatch, capsys, width, batch_size, cores, threads
@@ -749,7 +749,7 @@ def test_threads_follow_from_the_sizes_and_are_recorded(
     assert set(seen) == {threads} and torch.get_num_threads() == before
     assert json.loads((run.dir / "config.json").read_text())["num_threads"] == threads
     # another machine continues with what is recorded
-    monkeypatch.setattr(torch_run, "_cores", lambda: 1 if cores > 1 else 8)
+    monkeypatch.setattr(torch_run, "_cores", lambda: 1 if threads > 1 else 8)
     seen.clear()
     same = {"logger_kwargs": {"output_dir": str(run.dir), "quiet": True}, "resume": True}
     train("ddpg", env_fn, save_freq=1, epochs=2, **settings, **same)

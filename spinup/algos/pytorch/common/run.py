@@ -71,7 +71,8 @@ class TorchRun(Run):
         """The rule for `num_threads=None`, from the sizes alone: the same run, the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() > 1 else 1
+        # Half of the cores at most: a thread that waits for a core stalls the other one, too.
+        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
         self.logger.save_config(self._config_record())
 
