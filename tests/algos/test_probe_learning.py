@@ -103,7 +103,7 @@ OFF = {
     "num_threads": 1,
 }
 DDPG = {"pi_lr": 1e-3, "q_lr": 0.03, "act_noise": 0.3}
-RATES = {"ddpg": DDPG, "td3": {**DDPG, "pi_lr": 2e-3}, "sac": {"lr": 0.01, "alpha": 0.02}}
+RATES = {"ddpg": DDPG, "td3": {**DDPG, "pi_lr": 2e-3}, "sac": {"lr": 0.02, "alpha": 0.02}}
 
 
 def learns(algo, probe):
@@ -127,7 +127,7 @@ def q_values(ac, o, act):
 def test_the_value_of_every_action_of_a_value_probe_is_learned(train, algo, probe):
     env = make_env(probe.id).unwrapped
     ends = getattr(env, "end", None) == "terminated"  # the one with many observations
-    run = train(algo, probe.id, **OFF, **RATES[algo], updates_per_step=1.0 if ends else 0.5)
+    run = train(algo, probe.id, **OFF, **RATES[algo], updates_per_step=1.5 if ends else 0.5)
     actions = [0, 1] if probe.actions == "Discrete" else np.float32([[-0.9], [0.0], [0.9]])
     for o in observations(probe):
         for q in q_values(run.ac, o, actions):

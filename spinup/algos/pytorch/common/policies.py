@@ -185,9 +185,7 @@ def _dueling(q):
         if not v_hidden:
             return nn.Sequential(*q.net, _linear(v_out.weight + weight, v_out.bias + bias))
         (v_in, act), (a_in, _) = v_hidden, a_hidden
-        streams = _linear(
-            torch.cat([v_in.weight, a_in.weight]), torch.cat([v_in.bias, a_in.bias])
-        )
+        streams = _linear(torch.cat([v_in.weight, a_in.weight]), torch.cat([v_in.bias, a_in.bias]))
         weight = torch.cat([v_out.weight.expand(len(bias), -1), weight], 1)
         return nn.Sequential(*q.net, streams, act, _linear(weight, v_out.bias + bias))
 
