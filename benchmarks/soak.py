@@ -231,6 +231,7 @@ def main():
     parser.add_argument("--kills", type=int, default=20, help="of each combination")
     parser.add_argument("--jobs", type=int, default=2, help="combinations at the same time")
     parser.add_argument("--seed", type=int, help="of the instants; by default another every time")
+    parser.add_argument("--algos", nargs="+", default=list(ENVS), choices=list(ENVS))
     parser.add_argument("--only", nargs=2, metavar=("ALGO", "ENV"), help="one combination")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the result goes")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
@@ -238,7 +239,7 @@ def main():
     if args.one:
         train(*args.one)
         return 0
-    combinations = [(algo, env_id) for algo, ids in ENVS.items() for env_id in ids]
+    combinations = [(algo, env_id) for algo in args.algos for env_id in ENVS[algo]]
     if args.only:
         combinations = [c for c in combinations if list(c) == args.only]
         if not combinations:

@@ -70,6 +70,15 @@ def unflatten(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Te
     return [piece.view_as(t) for piece, t in zip(pieces, like, strict=True)]
 
 
+def laid_out_as(p: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """`grad` with the strides of its parameter.
+
+    torch's fused optimizers go through the memory of both side by side. A gradient that is a
+    transposed view (that of an einsum, for example) would be applied to the wrong entries.
+    """
+    return grad if grad.stride() == p.stride() else torch.empty_like(p).copy_(grad)
+
+
 def shard_mean(parts: Sequence[torch.Tensor], shards: Shards) -> torch.Tensor:
     """Mean over all shards, in shard order, of one vector for each local shard."""
     if shards.count == 1:
@@ -98,7 +107,7 @@ def backward(
         ]
         if shards.count == 1:  # nothing to add up, so nothing to pack
             for p, grad in zip(params, grads, strict=True):
-                p.grad = grad
+                p.grad = laid_out_as(p, grad)
             return value.detach(), {name: info[name].detach() for name in names}
         scalars = torch.stack([value.detach(), *(info[name].detach() for name in names)])
         parts.append(flatten([*grads, scalars]))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from spinup.algos.pytorch.common.offpolicy import minimize
 from spinup.utils import mpi_pytorch
 from spinup.utils.mpi_pytorch import backward, evaluate, flatten, shard_mean, unflatten
 from spinup.utils.mpi_tools import Shards
@@ -106,3 +107,32 @@ def test_one_process_changes_nothing():
     mpi_pytorch.sync_params(net)
     for p, grad, value in zip(net.parameters(), *before, strict=True):
         assert torch.equal(p.grad, grad) and torch.equal(p, value)
+
+
+class Einsum(nn.Module):
+    """A layer whose gradient torch computes as a transposed view."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(15.0).reshape(3, 5) / 10)
+
+    def forward(self, x):
+        return torch.einsum("bi,oi->bo", x, self.weight)
+
+
+@pytest.mark.parametrize("step", ["backward", "minimize"])
+def test_a_fused_optimizer_gets_gradients_in_the_order_of_their_parameters(step):
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    ours, reference = Einsum(), Einsum()
+    loss = ours(x).square().sum()
+    (grad,) = torch.autograd.grad(loss, [ours.weight], retain_graph=True)
+    assert grad.stride() != ours.weight.stride()  # else this tests nothing
+    optimizer = torch.optim.Adam(ours.parameters(), lr=0.1, fused=True)
+    if step == "minimize":
+        minimize(loss, optimizer)
+    else:
+        backward(lambda batch: (ours(batch).square().sum(), {}), ours, [x], Shards(1))
+        optimizer.step()
+    reference(x).square().sum().backward()
+    torch.optim.Adam(reference.parameters(), lr=0.1, fused=False).step()
+    torch.testing.assert_close(ours.weight, reference.weight)

@@ -6,6 +6,7 @@ import copy
 import torch
 
 from spinup.algos.pytorch.common.qnets import bounds
+from spinup.utils.mpi_pytorch import laid_out_as
 
 
 def target_copy(ac):
@@ -31,7 +32,7 @@ def minimize(loss, optimizer, max_grad_norm=None):
     for p in params:
         p.grad = None  # what another optimizer left there, where networks share parameters
     for p, grad in zip(free, grads, strict=True):
-        p.grad = grad
+        p.grad = None if grad is None else laid_out_as(p, grad)
     if max_grad_norm is not None:
         torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
     optimizer.step()

@@ -192,7 +192,7 @@ def sac(
         buffer = core.make_replay_buffer(run, replay_size)
         policy = core.SampledPolicy(run.policy)
         values = ("Q1Vals", "Q2Vals", "LogPi")
-        loop = core.Interaction(run, values, losses=("LossPi", "LossQ"))
+        loop = core.Interaction(run, values=values, losses=("LossPi", "LossQ"))
 
         # ---------------------------- Gradient update rule ----------------------------
         def update(batch):
