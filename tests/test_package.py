@@ -123,7 +123,20 @@ def test_the_changelog_names_the_current_version(repo_root):
 
 @pytest.mark.parametrize(
     "target",
-    [".venv", "train", "test", "lint", "types", "format", "learn", "soak", "speed", "scaling", "peers", "clean"],
+    [
+        ".venv",
+        "train",
+        "test",
+        "lint",
+        "types",
+        "format",
+        "learn",
+        "soak",
+        "speed",
+        "scaling",
+        "peers",
+        "clean",
+    ],
 )
 def test_the_makefile_has_its_targets_and_explains_them(repo_root, target):
     makefile = (repo_root / "Makefile").read_text()
