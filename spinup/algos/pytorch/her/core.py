@@ -370,7 +370,8 @@ def td3_learner(run, ac, lr, gamma, polyak, *, act_noise, target_noise, noise_cl
         raise SpinupError(f"policy_delay={policy_delay} must be at least 1")
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-    q_optimizer = Adam([*ac.q1.parameters(), *ac.q2.parameters()], lr=lr, fused=True)
+    critics = nn.ModuleList([ac.q1, ac.q2])  # what they share counts once
+    q_optimizer = Adam(critics.parameters(), lr=lr, fused=True)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
     policy = NoisyPolicy(make_policy(ac, run.device), run.action_space, act_noise)
     limits = action_limits(run.action_space, run.device)
@@ -386,7 +387,8 @@ def sac_learner(run, ac, lr, gamma, polyak, *, alpha, target_entropy):
     """Soft Actor-Critic."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-    q_optimizer = Adam([*ac.q1.parameters(), *ac.q2.parameters()], lr=lr, fused=True)
+    critics = nn.ModuleList([ac.q1, ac.q2])  # what they share counts once
+    q_optimizer = Adam(critics.parameters(), lr=lr, fused=True)
     temperature = Temperature(alpha).to(run.device)
     log_alpha = temperature.log_alpha
     alpha_optimizer = Adam([log_alpha], lr=lr) if temperature.learned else None
