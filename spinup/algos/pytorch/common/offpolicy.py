@@ -4,7 +4,6 @@ import contextlib
 import copy
 
 import torch
-from torch.optim import Adam
 
 from spinup.algos.pytorch.common.qnets import bounds
 from spinup.utils.mpi_pytorch import laid_out_as
@@ -29,59 +28,14 @@ def minimize(loss, optimizer, max_grad_norm=None):
     """
     params = [p for group in optimizer.param_groups for p in group["params"]]
     free = [p for p in params if p.requires_grad]
-    found = torch.autograd.grad(loss, free, allow_unused=True)
-    used = [(p, laid_out_as(p, g)) for p, g in zip(free, found, strict=True) if g is not None]
-    grads = [grad for _, grad in used]
-    if max_grad_norm is not None:
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
-        torch._foreach_mul_(grads, (max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-    if len(used) == len(params) and _is_plain_adam(optimizer):
-        _adam_step(optimizer, params, grads)
-        return
+    grads = torch.autograd.grad(loss, free, allow_unused=True)
     for p in params:
         p.grad = None  # what another optimizer left there, where networks share parameters
-    for p, grad in used:
-        p.grad = grad
+    for p, grad in zip(free, grads, strict=True):
+        p.grad = None if grad is None else laid_out_as(p, grad)
+    if max_grad_norm is not None:
+        torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
     optimizer.step()
-
-
-def _is_plain_adam(optimizer):
-    """Whether `optimizer` is torch's fused Adam with nothing special, after its first step."""
-    group, *more = optimizer.param_groups
-    return (
-        type(optimizer) is Adam
-        and group["fused"]
-        and len(optimizer.state) == len(group["params"])
-        and not (more or group["weight_decay"] or group["amsgrad"] or group["maximize"])
-        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
-    )
-
-
-def _adam_step(optimizer, params, grads):
-    """What `optimizer.step()` does, bit by bit, less the time in which it finds out what to do.
-
-    On a small network that is most of it, and a fifth of an update.
-    """
-    group, states = optimizer.param_groups[0], [optimizer.state[p] for p in params]
-    beta1, beta2 = group["betas"]
-    steps = [state["step"] for state in states]
-    with torch.no_grad():
-        torch._foreach_add_(steps, 1)
-        torch._fused_adam_(
-            params,
-            grads,
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [],
-            steps,
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            weight_decay=0.0,
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=False,
-        )
 
 
 def flat(values):

@@ -32,13 +32,11 @@ def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
         q2 = q_targ.gather(-1, a2).squeeze(-1)  # (B,)
         backup = r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
     q = ac.q(o).gather(-1, a.unsqueeze(-1)).squeeze(-1)
-    error = huber_loss if loss == "huber" else mse_loss
+    error = (huber_loss if loss == "huber" else mse_loss)(q, backup, reduction="none")
     if "weight" in batch:  # of prioritised replay: undoes that some rows are drawn more often
-        loss_q = (batch["weight"] * error(q, backup, reduction="none")).mean()
-    else:
-        loss_q = error(q, backup)
+        error = batch["weight"] * error
     q = q.detach()
-    return loss_q, {"QVals": q}, q - backup
+    return error.mean(), {"QVals": q}, q - backup
 
 
 def dqn_update(
