@@ -8,114 +8,12 @@ import math
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
-from spinup.algos.pytorch.common import nets
-from spinup.algos.pytorch.common.nets import Tanh
+from spinup.algos.pytorch.common.nets import Tanh, mlp
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)
-
-
-class _ReluLayers(torch.autograd.Function):
-    """Networks of linear and ReLU layers that read the same input, as one step of autograd."""
-
-    @staticmethod
-    def forward(ctx, x, relu_last, n, *params):
-        size = len(params) // n
-        networks = [params[i : i + size] for i in range(0, len(params), size)]
-        outputs = [_relu_layers(x, relu_last, network) for network in networks]
-        ctx.relu_last, ctx.n = relu_last, n
-        ctx.save_for_backward(x, *(h for hs in outputs for h in hs), *params[::2])
-        return tuple(hs[-1] for hs in outputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *grads_out):
-        need_x, _, _, *need = ctx.needs_input_grad
-        depth = len(need) // (2 * ctx.n)
-        x, *saved = ctx.saved_tensors
-        weights = saved[depth * ctx.n :]
-        grads, grad_x = [None] * len(need), None
-        for net, grad in enumerate(grads_out):
-            first = net * depth
-            for i in reversed(range(first, first + depth)):
-                if i < first + depth - 1 or ctx.relu_last:
-                    grad = torch.ops.aten.threshold_backward(grad, saved[i], 0)
-                below = saved[i - 1] if i > first else x
-                if need[2 * i]:
-                    grads[2 * i] = grad.t() @ below
-                if need[2 * i + 1]:
-                    grads[2 * i + 1] = grad.sum(0)
-                if i > first or need_x:
-                    grad = grad @ weights[i]
-            if need_x:
-                grad_x = grad if grad_x is None else grad_x + grad
-        return grad_x, None, None, *grads
-
-
-def _relu_layers(x, relu_last, params):
-    """The outputs of all layers of one network."""
-    outputs = []
-    last = len(params) - 2
-    for i in range(0, len(params), 2):
-        x = torch.addmm(params[i + 1], x, params[i].t())
-        if i < last or relu_last:
-            x = x.relu_()
-        outputs.append(x)
-    return outputs
-
-
-def _apply(x, relu_last, *networks):
-    """The outputs of several networks, each a list of weights and biases, for one input."""
-    if torch.is_grad_enabled():
-        return _ReluLayers.apply(x, relu_last, len(networks), *(p for net in networks for p in net))
-    return tuple(_relu_layers(x, relu_last, params)[-1] for params in networks)
-
-
-def _plain(module, kind):
-    """Whether a module is of just this class, and no hook of the user's changes what it does."""
-    return type(module) is kind and not (module._forward_hooks or module._forward_pre_hooks)
-
-
-class MLP(nn.Sequential):
-    """A multi-layer perceptron whose linear and ReLU layers are one step of autograd on a CPU.
-
-    The same numbers as `nn.Sequential` gives. A small network spends a third of its time between
-    the layers' products; an update calls it a dozen times. What does not fit (other activations,
-    more than one batch axis, a GPU) goes the usual way, layer by layer.
-    """
-
-    def relu_params(self, x):
-        """Weights and biases in order, or None where `x` must go layer by layer."""
-        if x.ndim != 2 or x.device.type != "cpu":
-            return None
-        *layers, _ = self._modules.values()
-        params = []
-        for i, module in enumerate(layers):
-            if not _plain(module, nn.ReLU if i % 2 else nn.Linear):
-                return None
-            if i % 2 == 0:
-                if module.bias is None:
-                    return None
-                params += (module.weight, module.bias)
-        return params
-
-    def forward(self, x):
-        """(..., in) -> (..., out)."""
-        params, last = self.relu_params(x), self[-1]
-        if params is None:
-            return super().forward(x)
-        relu_last = type(last) is nn.ReLU
-        (x,) = _apply(x, relu_last, params)
-        return x if relu_last or type(last) is nn.Identity else last(x)
-
-
-def mlp(sizes, activation, output_activation=nn.Identity):
-    """As `nets.mlp`, faster: `sizes` are the widths from input to output."""
-    layers = nets.mlp(sizes, activation, output_activation)
-    return MLP(*layers) if len(layers) else layers
 
 
 def bounds(action_space):
@@ -145,27 +43,12 @@ class MLPQFunction(nn.Module):
 
 
 def twin_q(ac, obs, act):
-    """Both critics of a batch, (B,) each; the default ones in one step of autograd.
+    """Both critics of a batch, (B,) each.
 
     A user's critics may give columns (B, 1): a column minus a row would broadcast to a square
     without a word.
     """
-    q1, q2 = ac.q1, ac.q2
-    if _read_the_same(q1, q2):
-        x = q1.inputs(obs, act)
-        params1, params2 = q1.q.relu_params(x), q2.q.relu_params(x)
-        if params1 and params2 and len(params1) == len(params2):
-            q1, q2 = _apply(x, False, params1, params2)
-            return q1.reshape(-1), q2.reshape(-1)
-    return q1(obs, act).reshape(-1), q2(obs, act).reshape(-1)
-
-
-def _read_the_same(q1, q2):
-    """Whether both are default critics whose networks get the same input."""
-    if not all(_plain(q, MLPQFunction) and _plain(q.q, MLP) for q in (q1, q2)):
-        return False
-    filters = q1.obs_filter, q2.obs_filter
-    return filters[0] is filters[1] or all(_plain(f, nn.Identity) for f in filters)
+    return ac.q1(obs, act).reshape(-1), ac.q2(obs, act).reshape(-1)
 
 
 class MLPDiscreteQFunction(nn.Module):
