@@ -22,7 +22,7 @@ help: ## show this list
 # The stamp comes last, so that an install that broke off is done again.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mpi,mujoco,box2d,video,track]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mpi,mujoco,box2d,video,track,cluster,export]'
 	touch $@
 
 train: $(STAMP) ## train PPO on CartPole; leaves a learning curve and a clip of the agent
