@@ -243,8 +243,11 @@ def test_a_missing_framework_is_a_sentence_that_names_the_extra(monkeypatch):
 
 LOADERS = {"load", "loads", "Unpickler"}
 PICKLES = {"pickle", "cloudpickle", "joblib", "torch", "dill"}
-# A worker process unpickles the `env_fn` that its own parent sent it; no file is involved.
-OWN_PIPES = {("spinup.envs.streams", "cloudpickle.loads")}
+# A worker process unpickles what its own parent sent it through a pipe; no file is involved.
+OWN_PIPES = {
+    ("spinup.envs.streams", "cloudpickle.loads"),
+    ("spinup.utils.workers", "cloudpickle.loads"),
+}
 
 
 def dangerous(source, module=""):

@@ -9,8 +9,9 @@
     eg.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
     eg.run(ppo_pytorch)
 
-Runs happen in this process, one after the other, so that a debugger works and a traceback is the
-real one.
+One experiment runs in this process, so that a debugger works and a traceback is the real one. A
+grid runs its cells here, one after the other, or with `num_workers` side by side in processes of
+their own, or on a cluster. Issued again, it skips what is done and resumes what is partial.
 """
 
 from __future__ import annotations
@@ -19,20 +20,46 @@ import functools
 import itertools
 import json
 import os
+import secrets
 import string
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spinup import user_config
+from spinup.utils.cells import (
+    Cell,
+    CellBusy,
+    CellFailed,
+    CellsFailed,
+    Job,
+    decide,
+    make_jobs,
+    read_state,
+    run_cell,
+)
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_launch import TIME_VARIABLE
+from spinup.utils.mpi_launch import ID_VARIABLE, TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
 _LINE = "-" * 80
+
+EXECUTORS = ("local", "ray", "slurm")
+
+__all__ = [
+    "EXECUTORS",
+    "Cell",
+    "CellsFailed",
+    "ExperimentGrid",
+    "call_experiment",
+    "env_maker",
+    "process_count",
+    "setup_logger_kwargs",
+    "valid_str",
+]
 
 
 def setup_logger_kwargs(
@@ -154,16 +181,6 @@ def _as_json(value: Any) -> str:
     from spinup.utils.serialization_utils import convert_json
 
     return json.dumps(convert_json(value), indent=4, sort_keys=True)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a grid: all that `call_experiment` needs to know about it."""
-
-    exp_name: str
-    thunk: Callable[..., Any]
-    seed: int
-    kwargs: Mapping[str, Any]
 
 
 class ExperimentGrid:
@@ -295,17 +312,38 @@ class ExperimentGrid:
         num_cpu: int | str = 1,
         data_dir: str | os.PathLike[str] | None = None,
         datestamp: bool = False,
+        *,
+        num_workers: int = 1,
+        executor: str = "local",
+        cpus_per_cell: int | None = None,
+        gpus_per_cell: float = 0,
+        ray_address: str | None = None,
+        slurm_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Run every combination, one after the other; an exception in one ends the grid.
+        """Run every combination that is not done yet.
+
+        A single cell with `num_workers=1` is one `call_experiment`. Of several, those that an
+        earlier start of the grid has done are skipped and partial ones are resumed; one that fails
+        does not stop the others, and `CellsFailed` reports it at the end.
 
         Args:
             thunk: the function to run, or the key of this grid whose values are the functions.
-            num_cpu: processes of each run, see `call_experiment`.
+            num_cpu: MPI processes of each run, see `call_experiment`.
             data_dir, datestamp: see `setup_logger_kwargs`.
+            num_workers: cells that run side by side, each in a process of its own; 1 runs them here
+                one after the other. With ray and slurm the most at once, 1 meaning no limit.
+            executor: 'local' (this machine), 'ray' or 'slurm'.
+            cpus_per_cell: threads of a cell that has a process of its own, and what it asks a
+                cluster for; None is 1.
+            gpus_per_cell: GPUs that a cell asks a cluster for.
+            ray_address: the Ray cluster; None takes the one that RAY_ADDRESS names or that runs on
+                this machine, else starts one here.
+            slurm_options: more options of `sbatch`, such as `{"partition": "gpu"}`.
         """
         from spinup.utils.mpi_tools import mpi_fork, proc_id
 
         cells = self.cells(thunk)
+        _check_options(executor, num_workers, cpus_per_cell, gpus_per_cell, num_cpu)
         mpi_fork(process_count(num_cpu))  # before anything is printed: each process comes by here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
@@ -314,7 +352,9 @@ class ExperimentGrid:
             print(_LINE, flush=True)
         if len(cells) > 1 and user_config.WAIT_BEFORE_LAUNCH > 0:
             time.sleep(user_config.WAIT_BEFORE_LAUNCH)
-        for cell in cells:
+        here = executor == "local" and num_workers == 1
+        if here and len(cells) == 1:
+            (cell,) = cells
             call_experiment(
                 cell.exp_name,
                 cell.thunk,
@@ -324,6 +364,164 @@ class ExperimentGrid:
                 datestamp=datestamp,
                 **cell.kwargs,
             )
+            return
+        where = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
+        if executor != "local":
+            where = where.absolute()  # another machine has no working directory of ours
+        jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
+        if here:
+            failures = _run_here(jobs, num_cpu, datestamp)
+        else:
+            todo = _survey(jobs, datestamp)
+            if executor == "slurm":
+                from spinup.utils.slurm_executor import run_slurm
+
+                folder = Path(jobs[0].folder).parent
+                run_slurm(todo, folder, num_workers, cpus_per_cell, gpus_per_cell, slurm_options)
+                return
+            failures = self._run_side_by_side(
+                jobs, todo, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
+            )
+        if failures and proc_id() == 0:
+            raise CellsFailed(_report(failures, jobs))
+
+    def _jobs(
+        self,
+        cells: Sequence[Cell],
+        where: Path,
+        datestamp: bool,
+        threads: int | None,
+    ) -> list[Job]:
+        """The cells with their places on the disk."""
+        folder = where
+        if self.name:
+            folder = Path(setup_logger_kwargs(self.name, None, where, datestamp)["output_dir"])
+        outputs = [
+            setup_logger_kwargs(cell.exp_name, cell.seed, where, datestamp)["output_dir"]
+            for cell in cells
+        ]
+        # an MPI job that lost a process and was started again is still the same start of the grid
+        launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
+        return make_jobs(cells, folder / ".grid", outputs, launch, threads)
+
+    def _run_side_by_side(
+        self,
+        jobs: Sequence[Job],
+        todo: Sequence[Job],
+        executor: str,
+        num_workers: int,
+        cpus_per_cell: int | None,
+        gpus_per_cell: float,
+        ray_address: str | None,
+    ) -> dict[str, str]:
+        """Run the jobs of `todo` in other processes; what to say about those that failed."""
+        from spinup.utils.board import Board
+
+        board = Board(self.name or "grid", jobs)
+        names = {job.name for job in todo}
+        board.states = ["waiting" if job.name in names else "done" for job in jobs]
+        try:
+            if executor == "ray":
+                from spinup.utils.ray_executor import run_ray
+
+                most = num_workers if num_workers > 1 else None
+                return run_ray(todo, board, most, cpus_per_cell or 1, gpus_per_cell, ray_address)
+            from spinup.utils.workers import run_local
+
+            return run_local(todo, num_workers, board)
+        except (KeyboardInterrupt, SystemExit):
+            done = sum(decide(job).action == "skip" for job in jobs)
+            print(
+                f"Stopped with {done} of {len(jobs)} cells done; those that were running have "
+                "saved themselves. The same command goes on from here.",
+                file=sys.stderr,
+                flush=True,
+            )
+            raise
+
+
+def _check_options(
+    executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
+) -> None:
+    """Refuse what cannot work together, before anything is created."""
+    from spinup.utils.mpi_tools import num_procs
+
+    if executor not in EXECUTORS:
+        raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}.")
+    for name, value in (("num_workers", num_workers), ("cpus_per_cell", cpus_per_cell)):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (whole and value >= 1) and not (name == "cpus_per_cell" and value is None):
+            raise SpinupError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    number = isinstance(gpus_per_cell, int | float) and not isinstance(gpus_per_cell, bool)
+    if not number or not 0 <= gpus_per_cell < float("inf"):
+        raise SpinupError(f"gpus_per_cell must be a number, zero or more, not {gpus_per_cell!r}.")
+    if executor == "local" and gpus_per_cell:
+        raise SpinupError(
+            "gpus_per_cell asks a cluster for GPUs: use it with executor 'ray' or 'slurm', and "
+            "device='cuda' alone on this machine."
+        )
+    several = process_count(num_cpu) > 1 or num_procs() > 1
+    if several and (executor != "local" or num_workers > 1):
+        raise SpinupError(
+            "cells in processes of their own cannot have several MPI processes each: use either "
+            "num_cpu (--cpu), or num_workers and executor."
+        )
+
+
+def _survey(jobs: Sequence[Job], datestamp: bool) -> list[Job]:
+    """Say what an earlier start of the grid has left to do; returns the jobs that are not done."""
+    decisions = [decide(job) for job in jobs]
+    for decision in decisions:
+        if decision.note:
+            print(decision.note)
+    if datestamp or user_config.FORCE_DATESTAMP:
+        print("With a date in its name every run is a new one: nothing is skipped or resumed.")
+    count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
+    if any(count.values()):
+        print(
+            f"Of {len(jobs)} cells {count['skip']} are done already and are skipped, "
+            f"{count['resume']} go on from where they were."
+        )
+    sys.stdout.flush()
+    return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]
+
+
+def _run_here(jobs: Sequence[Job], num_cpu: int | str, datestamp: bool) -> dict[str, str]:
+    """Run jobs in this process, one after the other; what to say about those that failed."""
+    from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
+
+    if proc_id() == 0:
+        names = [job.name for job in _survey(jobs, datestamp)]
+        if num_procs() > 1:
+            # A cell that fails ends all processes, and with them the grid: when it is issued again
+            # the cells that have not had their turn come first.
+            names.sort(key=lambda name: bool(read_state(_named(jobs, name))))
+    todo = broadcast_object(names if proc_id() == 0 else None)
+    failures: dict[str, str] = {}
+    for name in todo:
+        try:
+            run_cell(_named(jobs, name), num_cpu)
+        except (CellFailed, CellBusy) as error:
+            failures[name] = str(error)
+            print(f"{name} failed: {str(error).splitlines()[-1]}", file=sys.stderr, flush=True)
+    return failures
+
+
+def _named(jobs: Sequence[Job], name: str) -> Job:
+    return next(job for job in jobs if job.name == name)
+
+
+def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
+    """Print the end of every failed cell's traceback; returns the sentence about all of them."""
+    for name, detail in failures.items():
+        log = _named(jobs, name).log
+        where = f" (all it printed is in {log})" if log.exists() else ""
+        print(f"{_LINE}\n{name} failed{where}:\n{detail}", file=sys.stderr)
+    print(_LINE, file=sys.stderr, flush=True)
+    return (
+        f"{len(failures)} of {len(jobs)} cells failed ({', '.join(failures)}): the same command "
+        "tries them again and skips the others."
+    )
 
 
 def _lookup(variant: Mapping[str, Any], key: str) -> Any:

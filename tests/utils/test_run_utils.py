@@ -11,7 +11,13 @@ import pytest
 from spinup import user_config
 from spinup.utils import run_utils
 from spinup.utils.errors import SpinupError
-from spinup.utils.run_utils import ExperimentGrid, call_experiment, setup_logger_kwargs, valid_str
+from spinup.utils.run_utils import (
+    CellsFailed,
+    ExperimentGrid,
+    call_experiment,
+    setup_logger_kwargs,
+    valid_str,
+)
 
 
 def some_function():
@@ -297,19 +303,33 @@ def test_two_cells_never_share_a_directory(rows, tmp_path):
     assert train.calls == []
 
 
-def test_pitfall_31_the_real_exception_comes_out_of_a_grid(tmp_path):
-    class Boom(Exception):
-        pass
+class Boom(Exception):
+    pass
 
-    calls = []
 
-    def train(**kwargs):
-        calls.append(kwargs)
-        raise Boom
+def explode(lr=0, **kwargs):
+    if lr == 1:
+        raise Boom("on purpose")
 
+
+def test_pitfall_31_the_real_exception_comes_out_of_a_single_cell(tmp_path):
     with pytest.raises(Boom):
-        grid("g", ("lr", [1, 2])).run(train, data_dir=tmp_path)
-    assert len(calls) == 1
+        grid("g", ("lr", [1])).run(explode, data_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []  # a single cell keeps no books
+
+
+def test_a_cell_that_fails_does_not_stop_the_rest(tmp_path, capsys):
+    train = Recorder()
+
+    def thunk(**kwargs):
+        train(**kwargs)
+        explode(**kwargs)
+
+    with pytest.raises(CellsFailed, match=r"1 of 3 cells failed \(g_lr1_s0\): the same command"):
+        grid("g", ("lr", [1, 2, 3])).run(thunk, data_dir=tmp_path)
+    assert [call["lr"] for call in train.calls] == [1, 2, 3]
+    err = capsys.readouterr().err
+    assert "g_lr1_s0 failed" in err and "Boom: on purpose" in err and "in explode" in err
 
 
 @pytest.mark.parametrize("num_cpu", [2.5, "many", True, None])
