@@ -22,6 +22,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
 from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
 from spinup.envs.spaces import nearest
+from spinup.envs.wrappers import wrapper_records
 from spinup.utils.errors import SpinupError
 
 __all__ = ["env_record", "make_env", "resolve_env_id"]
@@ -145,6 +146,7 @@ def env_record(env: Any) -> dict[str, Any]:
       arguments themselves, or some had to be replaced by their `repr`;
     - `max_episode_steps`: the shortest time limit in force;
     - `wrappers`: names of the wrappers, the outermost first, without those of `adapt_env`;
+    - `wrapper_specs`: what `spinup.envs.wrappers` needs to put them on again, the innermost first;
     - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
 
     Args:
@@ -178,6 +180,7 @@ def env_record(env: Any) -> dict[str, Any]:
             for layer in stack[:-1]
             if not isinstance(layer, InterfaceAdapter | SpaceAdapter)
         ],
+        "wrapper_specs": wrapper_records(env),
         "class": f"{cls.__module__}:{cls.__qualname__}",
         "gymnasium": gymnasium.__version__,
     }

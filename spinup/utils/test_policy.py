@@ -16,14 +16,15 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from spinup.registry import nearest
 from spinup.utils.errors import SpinupError
-from spinup.utils.video import has_display, prepare_headless_rendering, record_episodes
+from spinup.utils.video import check_clip, has_display, prepare_headless_rendering, record_episodes
 
 # pytest would otherwise take this module's name for a module of tests.
 __test__ = False
@@ -42,6 +43,7 @@ def load_policy_and_env(
     deterministic: bool = False,
     *,
     env: Any = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     actor_critic: Any = None,
     trust_pickle: bool = False,
     render_mode: str | None = None,
@@ -54,6 +56,7 @@ def load_policy_and_env(
         itr: Which save: its number; 'last' or -1 means the one without a number, else the newest.
         deterministic: Act by the policy's mode instead of sampling from it.
         env: Environment to use instead: an id, a function that makes one, or an environment.
+        env_kwargs: Arguments of the environment, over those that were saved; for an id only.
         actor_critic: The class of the network, where it was not one of the library's own.
         trust_pickle: Allows what can run code from the file: opening pickles (runs of the original
             Spinning Up), and importing the modules of the network's class and of the environment
@@ -66,20 +69,25 @@ def load_policy_and_env(
     """
     if not isinstance(deterministic, bool | np.bool_):
         raise SpinupError(f"deterministic is True or False, not {deterministic!r}.")
+    _check_seed(seed)
     folder = _run_folder(fpath)
     prepare_headless_rendering()
-    if _is_tensorflow(folder):
-        return env, load_tf_policy(folder, itr, deterministic)
-    if _has_safe_policy(folder):
-        meta, ac = _load_safely(folder, itr, actor_critic, trust_pickle)
-        made = _make_env(env, meta, render_mode, trust_pickle)
+    meta, act_in = LOADERS[_backend(folder)](
+        folder,
+        itr,
+        bool(deterministic),
+        actor_critic=actor_critic,
+        trust_pickle=trust_pickle,
+        seed=seed,
+    )
+    if meta is not None:
+        made = _make_env(env, env_kwargs, meta, render_mode, trust_pickle)
         _check_spaces_agree(meta, made)
+    elif env is not None:
+        made = _adapted(env, env_kwargs, render_mode)
     else:
-        ac = _load_pickled_module(folder, itr, trust_pickle)
-        made = _adapted(env, render_mode) if env is not None else _unpickle_env(folder, itr)
-        # Modules of the original do not know their action space.
-        ac.action_space = getattr(ac, "action_space", made.action_space)
-    return made, _get_action(ac, deterministic, seed)
+        made = _unpickle_env(folder, itr)
+    return made, act_in(made.action_space)
 
 
 def load_pytorch_policy(
@@ -93,16 +101,15 @@ def load_pytorch_policy(
 ) -> GetAction:
     """The policy alone: `get_action(obs)`. Arguments as for `load_policy_and_env`."""
     folder = _run_folder(fpath)
-    if _has_safe_policy(folder):
-        _, ac = _load_safely(folder, itr, actor_critic, trust_pickle)
-    else:
-        ac = _load_pickled_module(folder, itr, trust_pickle)
-        if not hasattr(ac, "action_space"):
-            raise SpinupError(
-                f"The module pickled in {folder} does not know its action space; use "
-                "load_policy_and_env with env=..., which tells it."
-            )
-    return _get_action(ac, deterministic, seed)
+    _, act_in = _load_pytorch(
+        folder,
+        itr,
+        bool(deterministic),
+        actor_critic=actor_critic,
+        trust_pickle=trust_pickle,
+        seed=seed,
+    )
+    return act_in(None)
 
 
 def load_tf_policy(
@@ -154,15 +161,7 @@ def run_policy(
     finally:
         if shown is not env:
             shown.close()
-    _print_table(
-        {
-            "AverageEpRet": np.mean(returns),
-            "StdEpRet": np.std(returns),
-            "MaxEpRet": np.max(returns),
-            "MinEpRet": np.min(returns),
-            "EpLen": np.mean(lengths),
-        }
-    )
+    print_table(returns, lengths)
     return {"EpRet": returns, "EpLen": lengths}
 
 
@@ -183,6 +182,9 @@ def run_episodes(
 
     if num_episodes < 1:
         raise SpinupError(f"The number of episodes must be at least 1, not {num_episodes}.")
+    if max_ep_len is not None and max_ep_len < 0:
+        raise SpinupError(f"The longest episode is a number of steps or 0, not {max_ep_len}.")
+    _check_seed(seed)
     limit = max_ep_len or math.inf
     env = adapt_env(env)
     for episode in range(num_episodes):
@@ -216,19 +218,69 @@ def _has_safe_policy(folder: Path) -> bool:
     return any(re.fullmatch(r"policy\d*\.json", p.name) for p in _saves(folder).iterdir())
 
 
-def _is_tensorflow(folder: Path) -> bool:
+def _backend(folder: Path) -> str:
+    """Which backend's files a run directory holds."""
     names = [p.name for p in folder.iterdir() if p.is_dir()]
-    return "pyt_save" not in names and any(
+    if "pyt_save" not in names and any(
         re.fullmatch(r"tf1_save\d*|simple_save\d*", n) for n in names
-    )
+    ):
+        return "tf1"
+    return "pytorch"
 
 
-def _load_safely(
-    folder: Path, itr: int | str | None, actor_critic: Any, trust: bool
+def _load_pytorch(
+    folder: Path,
+    itr: int | str | None,
+    deterministic: bool,
+    *,
+    actor_critic: Any,
+    trust_pickle: bool,
+    seed: int | None,
+) -> Loaded:
+    meta: dict[str, Any] | None = None
+    if _has_safe_policy(folder):
+        meta, ac = load_module(folder, itr, actor_critic, trust_pickle)
+    else:
+        ac = _load_pickled_module(folder, itr, trust_pickle)
+
+    def act_in(action_space: Any) -> GetAction:
+        if getattr(ac, "action_space", None) is None:  # modules of the original do not know it
+            if action_space is None:
+                raise SpinupError(
+                    f"The module pickled in {folder} does not know its action space; use "
+                    "load_policy_and_env with env=..., which tells it."
+                )
+            ac.action_space = action_space
+        rng = np.random.default_rng(seed)
+        get_action: GetAction = _policies().make_get_action(ac, deterministic, rng)
+        return get_action
+
+    return meta, act_in
+
+
+def _load_tf1(folder: Path, itr: int | str | None, deterministic: bool, **_: Any) -> Loaded:
+    get_action = load_tf_policy(folder, itr, deterministic)
+    return None, lambda action_space: get_action
+
+
+# What is known of the run (None: only its pickles know), and from the environment's action space to
+# `get_action`.
+Loaded = tuple[dict[str, Any] | None, Callable[[Any], GetAction]]
+# A backend's name -> how its policies are opened. A backend that is added has its loader here.
+LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
+
+
+def load_module(
+    folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
 ) -> tuple[dict[str, Any], Any]:
+    """What was saved of a policy, and its network, rebuilt from JSON and safetensors."""
     from spinup.utils.logx import load_policy
 
-    meta, tensors = load_policy(folder, _which(itr))
+    number = _which(itr)
+    saved = saved_numbers(folder)
+    if number != "last" and number not in saved:
+        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+    meta, tensors = load_policy(folder, number)
     missing = [key for key in ("observation_space", "action_space") if key not in meta]
     if missing:
         raise SpinupError(
@@ -248,11 +300,25 @@ def _which(itr: int | str | None) -> int | str:
         raise SpinupError(f"itr is the number of a save, or 'last', not {itr!r}.") from None
 
 
-def _get_action(ac: Any, deterministic: bool, seed: int | None) -> GetAction:
-    get_action: GetAction = _policies().make_get_action(
-        ac, bool(deterministic), np.random.default_rng(seed)
-    )
-    return get_action
+def saved_numbers(folder: Path, kind: str = r"policy(\d*)\.json") -> list[int | None]:
+    """The numbers of the saves in a run directory, in order; None is the one without a number."""
+    found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
+    numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
+    return numbers + [None] if "" in found else numbers
+
+
+def _listed(numbers: Sequence[int | None]) -> str:
+    """Saves in a sentence."""
+    shown = ["the last one (-1)" if n is None else str(n) for n in numbers]
+    if len(shown) > 12:
+        shown = [*shown[:5], "...", *shown[-6:]]
+    return ", ".join(shown) if shown else "none"
+
+
+def _check_seed(seed: Any) -> None:
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if seed is not None and not (whole and seed >= 0):
+        raise SpinupError(f"seed is a whole number, zero or more, not {seed!r}.")
 
 
 def _policies() -> Any:
@@ -265,9 +331,15 @@ def _policies() -> Any:
 # -------------------------------------------------------------------------------- the environment
 
 
-def _make_env(env: Any, meta: dict[str, Any], render_mode: str | None, trust: bool) -> Any:
+def _make_env(
+    env: Any,
+    env_kwargs: Mapping[str, Any] | None,
+    meta: dict[str, Any],
+    render_mode: str | None,
+    trust: bool,
+) -> Any:
     if env is not None:
-        return _adapted(env, render_mode)
+        return _adapted(env, env_kwargs, render_mode)
     record = meta.get("env")
     record = record if isinstance(record, dict) else {}
     env_id = record.get("id")
@@ -291,32 +363,68 @@ def _make_env(env: Any, meta: dict[str, Any], render_mode: str | None, trust: bo
             f"Some arguments of {env_id} could not be saved; "
             "pass the environment with env=... (--env)."
         )
-    strange = [w for w in record.get("wrappers") or [] if w not in _STANDARD_WRAPPERS]
-    if strange:
-        warnings.warn(
-            f"the policy was trained in {env_id} inside {', '.join(map(str, strange))}, which "
-            "cannot be rebuilt from a file: pass env=... to test it as it was trained.",
-            stacklevel=3,
+    return _rewrapped(
+        f"{module}:{env_id}" if module else env_id,
+        {**kwargs, **(env_kwargs or {})},
+        record,
+        render_mode,
+        trust,
+    )
+
+
+def _rewrapped(
+    env_id: str,
+    kwargs: dict[str, Any],
+    record: dict[str, Any],
+    render_mode: str | None,
+    trust: bool,
+) -> Any:
+    """The environment inside the wrappers it had, as far as a file can say how to make them."""
+    from spinup.envs import adapt_env
+    from spinup.envs.wrappers import rewrap
+
+    limit = kwargs.pop("max_episode_steps", None)  # the caller's wish, over what was saved
+
+    def make(saved_limit: int | None) -> Any:
+        steps = saved_limit if limit is None else limit
+        return _made_by_id(
+            env_id, kwargs if steps is None else {**kwargs, "max_episode_steps": steps}, render_mode
         )
-    limit = record.get("max_episode_steps")
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        kwargs = {**kwargs, "max_episode_steps": limit}
-    return _made_by_id(f"{module}:{env_id}" if module else env_id, kwargs, render_mode)
+
+    specs = record.get("wrapper_specs")
+    if isinstance(specs, list):
+        made, missing = rewrap(make, specs, trust)
+    else:  # as saved by versions that kept the names alone
+        steps = record.get("max_episode_steps")
+        whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
+        made = make(steps if whole else None)
+        names = record.get("wrappers")
+        named = names if isinstance(names, list) else []
+        missing = [str(name) for name in named if name not in _STANDARD_WRAPPERS]
+    if missing:
+        warnings.warn(
+            f"the policy was trained in {env_id} inside {', '.join(missing)}, which "
+            "cannot be rebuilt from a file: pass env=... to test it as it was trained.",
+            stacklevel=5,
+        )
+    return adapt_env(made)
 
 
 def _made_by_id(env_id: str, kwargs: dict[str, Any], render_mode: str | None) -> Any:
-    from spinup.envs import adapt_env, make_env
+    from spinup.envs import make_env
 
     drawing = {} if render_mode is None else {"render_mode": render_mode}
-    return adapt_env(make_env(env_id, kwargs, **drawing))
+    return make_env(env_id, kwargs, **drawing)
 
 
-def _adapted(env: Any, render_mode: str | None) -> Any:
+def _adapted(env: Any, env_kwargs: Mapping[str, Any] | None, render_mode: str | None) -> Any:
     """The caller's own environment: an id, a function that makes one, or the object."""
     from spinup.envs import adapt_env
 
     if isinstance(env, str):
-        return _made_by_id(env, {}, render_mode)
+        return adapt_env(_made_by_id(env, dict(env_kwargs or {}), render_mode))
+    if env_kwargs:
+        raise SpinupError("env_kwargs are for an environment that is made by its id.")
     if isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         env = env()
     return adapt_env(env)
@@ -343,18 +451,16 @@ def _check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
 
 
 def _load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any:
-    saves = _saves(folder)
     number = _which(itr)
-    path = saves / ("model.pt" if number == "last" else f"model{number}.pt")
-    if number == "last" and not path.is_file():
-        numbered = {
-            int(m[1]): p for p in saves.iterdir() if (m := re.fullmatch(r"model(\d+)\.pt", p.name))
-        }
-        path = numbered[max(numbered)] if numbered else path
-    if not path.is_file():
+    saved = saved_numbers(folder, r"model(\d*)\.pt")
+    if not saved:
         raise SpinupError(
             f"{folder} holds no saved policy; give the run directory of a trained one."
         )
+    if number != "last" and number not in saved:
+        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+    which = saved[-1] if number == "last" else number
+    path = _saves(folder) / f"model{'' if which is None else which}.pt"
     if not trust:
         raise SpinupError(
             f"{path} is a pickle, which can run any program when it is opened; "
@@ -362,10 +468,16 @@ def _load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> An
         )
     import torch
 
-    ac = torch.load(path, map_location="cpu", weights_only=False)
+    try:
+        ac = torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as error:  # opening a pickle can raise whatever its classes raise
+        raise SpinupError(
+            f"{path} cannot be opened ({type(error).__name__}: {error}); run where the classes "
+            "that it was made of can be imported."
+        ) from error
     if not callable(getattr(ac, "act", None)):
         raise SpinupError(f"{path} holds a {type(ac).__name__} without act(obs), not a policy.")
-    return ac
+    return _policies().modernize(ac)
 
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
@@ -378,7 +490,7 @@ def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
     for name in names:
         try:
             with open(folder / name, "rb") as file:
-                return _adapted(pickle.load(file)["env"], None)
+                return _adapted(pickle.load(file)["env"], None, None)
         except Exception as error:  # opening a pickle can raise whatever its classes raise
             problem = error
     raise SpinupError(
@@ -400,24 +512,49 @@ def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
             "No display: running without pictures (--video FILE records a clip).", file=sys.stderr
         )
         return env, None
-    spec = getattr(env, "spec", None)
-    if mode is None and spec is not None and "human" in _render_modes(env):
-        import gymnasium
-
-        from spinup.envs import adapt_env
-
-        # Gymnasium decides how to draw when the environment is made.
-        return adapt_env(gymnasium.make(spec, render_mode="human")), None
+    if mode is None and "human" in _render_modes(env):
+        shown = _made_again(env)
+        if shown is not None:
+            return shown, None
     if mode is None and callable(getattr(env, "render", None)):
         return env, env.render
     return env, None
+
+
+def _made_again(env: Any) -> Any:
+    """The same environment with a window; None where it cannot be made from its spec.
+
+    Gymnasium decides how to draw when an environment is made.
+    """
+    import gymnasium
+
+    from spinup.envs import adapt_env
+    from spinup.envs.adapter import SpaceAdapter
+
+    inside = env.env if isinstance(env, SpaceAdapter) else env
+    spec = getattr(inside, "spec", None)
+    if spec is None:
+        return None
+    try:
+        return adapt_env(gymnasium.make(spec, render_mode="human"))
+    except (gymnasium.error.Error, ValueError, TypeError, AttributeError) as error:
+        print(f"Running without a window: it cannot be opened ({error}).", file=sys.stderr)
+        return None
 
 
 def _render_modes(env: Any) -> Sequence[str]:
     return (getattr(env, "metadata", None) or {}).get("render_modes") or ()
 
 
-def _print_table(rows: dict[str, Any]) -> None:
+def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
+    """Statistics of episodes, as the training table shows them."""
+    rows = {
+        "AverageEpRet": np.mean(returns),
+        "StdEpRet": np.std(returns),
+        "MaxEpRet": np.max(returns),
+        "MinEpRet": np.min(returns),
+        "EpLen": np.mean(lengths),
+    }
     width = max(15, *(len(key) for key in rows))
     line = "-" * (width + 22)
     print(line)
@@ -429,58 +566,148 @@ def _print_table(rows: dict[str, Any]) -> None:
 # ------------------------------------------------------------------------------------ command line
 
 
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one sentence, and which knows near misses."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog=prog, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence instead of the usage and an exit."""
+        raise SpinupError(f"{message}; '{self.prog} --help' explains the flags.")
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
+        """The flags, and the `--env_kwargs:name value` among them, which are literals."""
+        words, env_kwargs = self._split(list(sys.argv[1:] if argv is None else argv))
+        args, unknown = self.parse_known_args(words)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            if not word.startswith("-"):
+                raise SpinupError(
+                    f"'{word}' is one word too many: give one run directory; "
+                    f"'{self.prog} --help' explains the flags."
+                )
+            hint = nearest(word, self._option_string_actions)
+            raise SpinupError(
+                f"there is no flag '{word}'{hint}; '{self.prog} --help' explains the flags."
+            )
+        return args, env_kwargs
+
+    def _split(self, words: list[str]) -> tuple[list[str], dict[str, Any]]:
+        from spinup.algos.common.cli import parse_value
+
+        rest: list[str] = []
+        found: dict[str, Any] = {}
+        while words:
+            word = words.pop(0)
+            if not word.startswith("--env_kwargs"):
+                rest.append(word)
+                continue
+            key, equals, value = word.partition("=")
+            name = key.partition(":")[2]
+            if not name.isidentifier():
+                raise SpinupError(
+                    f"'{key}' names no argument of the environment: write --env_kwargs:name VALUE."
+                )
+            if not equals:
+                value = "True" if not words or words[0].startswith("--") else words.pop(0)
+            found[name] = parse_value(value)
+        return rest, found
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The type of a flag whose value is a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            # argparse puts the flag's name in front
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return number
+
+    return convert
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m spinup.run test_policy ...`; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="spinup test_policy", description="Runs a trained policy and says how well it does."
+    parser = Parser(
+        "spinup test_policy", description="Runs a trained policy and says how well it does."
     )
-    parser.add_argument("fpath", help="run directory")
+    parser.add_argument("fpath", metavar="RUN", help="run directory")
     parser.add_argument(
-        "-l", "--len", type=int, default=0, help="longest episode (0: as they come)"
+        "-l", "--len", type=whole(0), default=0, help="longest episode (0: as they come)"
     )
     parser.add_argument(
-        "-n", "--episodes", type=int, help="how many episodes (100; with --video 1)"
+        "-n", "--episodes", type=whole(1), help="how many episodes (100; with --video 1)"
     )
     parser.add_argument("-nr", "--norender", action="store_true", help="measure only")
-    parser.add_argument("-i", "--itr", type=int, default=-1, help="which save (-1: the last)")
+    parser.add_argument("-i", "--itr", type=whole(-1), default=-1, help="which save (-1: the last)")
     parser.add_argument(
         "-d", "--deterministic", action="store_true", help="act by the mode, do not sample"
     )
     parser.add_argument("--env", help="id of the environment, instead of the one in the file")
+    parser.add_argument(
+        "--env_kwargs:NAME",
+        metavar="VALUE",
+        dest="_",
+        help="an argument of the environment, over the saved one",
+    )
     parser.add_argument("--video", metavar="FILE", help="record the episodes to a .mp4 or .gif")
-    parser.add_argument("--seed", type=int, help="seed of the environment and of sampled actions")
+    parser.add_argument(
+        "--seed", type=whole(0), help="seed of the environment and of sampled actions"
+    )
     parser.add_argument(
         "--trust-pickle",
         "--trust_pickle",
         action="store_true",
         help="open pickles and import what the file names: this can run any program",
     )
-    args = parser.parse_args(argv)
-    episodes = args.episodes if args.episodes is not None else (1 if args.video else 100)
     try:
-        env, get_action = load_policy_and_env(
-            args.fpath,
-            "last" if args.itr < 0 else args.itr,
-            args.deterministic,
-            env=args.env,
-            trust_pickle=args.trust_pickle,
-            render_mode="rgb_array" if args.video else None,
-            seed=args.seed,
-        )
-        try:
-            if args.video:
-                frames = record_episodes(
-                    env, get_action, args.video, episodes, args.len or None, seed=args.seed
-                )
-                print(f"wrote {args.video} ({frames} frames)")
-            else:
-                run_policy(env, get_action, args.len, episodes, not args.norender, seed=args.seed)
-        finally:
-            env.close()
+        args, env_kwargs = parser.parse(argv)
+        _play(args, env_kwargs)
     except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
+        print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
+
+
+def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
+    episodes = args.episodes if args.episodes is not None else (1 if args.video else 100)
+    if args.video:
+        check_clip(args.video)
+    env, get_action = load_policy_and_env(
+        args.fpath,
+        "last" if args.itr < 0 else args.itr,
+        args.deterministic,
+        env=args.env,
+        env_kwargs=env_kwargs,
+        trust_pickle=args.trust_pickle,
+        render_mode="rgb_array" if args.video else None,
+        seed=args.seed,
+    )
+    try:
+        if args.video:
+            played: list[tuple[float, int]] = []
+            frames = record_episodes(
+                env,
+                get_action,
+                args.video,
+                episodes,
+                args.len or None,
+                seed=args.seed,
+                played=played,
+            )
+            for i, (ep_ret, ep_len) in enumerate(played):
+                print(f"Episode {i} \t EpRet {ep_ret:.3f} \t EpLen {ep_len}")
+            print_table(*zip(*played, strict=True))
+            print(f"wrote {args.video} ({frames} frames)")
+        else:
+            run_policy(env, get_action, args.len, episodes, not args.norender, seed=args.seed)
+    finally:
+        env.close()
 
 
 if __name__ == "__main__":

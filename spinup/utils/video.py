@@ -65,6 +65,7 @@ def record_episodes(
     fps: float | None = None,
     *,
     seed: int | None = None,
+    played: list[tuple[float, int]] | None = None,
 ) -> int:
     """Runs episodes and writes what they look like to a `.gif` or `.mp4`.
 
@@ -80,15 +81,15 @@ def record_episodes(
             steps).
         fps: Frames a second; None means the environment's own (`metadata["render_fps"]`), or 30.
         seed: Seed of the first reset; None draws one.
+        played: A list that return and length of every episode are added to.
 
     Returns:
-        The number of frames recorded. Faster than 50 frames a second a GIF keeps only every n-th,
-        and identical frames in a row are stored in it as one that lasts longer.
+        The number of frames recorded: of every episode its reset and each of its steps. Faster than
+        50 frames a second a GIF keeps only every n-th, and identical frames in a row are stored in
+        it as one that lasts longer.
     """
-    target = Path(path)
+    target = check_clip(path)
     suffix = target.suffix.lower()
-    if suffix not in (".gif", ".mp4"):
-        raise SpinupError(f"A clip is a .gif or an .mp4, not {target.name}; change its ending.")
     if num_episodes < 1:
         raise SpinupError(f"Recording needs at least one episode, not {num_episodes}.")
     mode = getattr(env, "render_mode", None)
@@ -101,8 +102,8 @@ def record_episodes(
     rate = float(fps or getattr(env, "metadata", {}).get("render_fps") or DEFAULT_FPS)
     if not (math.isfinite(rate) and rate > 0):
         raise SpinupError(f"The frames a second must be a positive number, not {fps}.")
-    frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    episodes: list[tuple[float, int]] = [] if played is None else played
+    frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed, episodes)
     # The ending stays last, because the writers choose the format by it.
     temporary = target.with_name(f".{target.stem}.{os.getpid()}.tmp{suffix}")
     try:
@@ -116,17 +117,44 @@ def record_episodes(
     return count
 
 
+def check_clip(path: str | os.PathLike[str]) -> Path:
+    """The file that a clip is written to, its folder made; a SpinupError where it cannot be."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".gif", ".mp4"):
+        raise SpinupError(f"A clip is a .gif or an .mp4, not {target.name}; change its ending.")
+    if suffix == ".mp4":
+        _import_imageio()
+    if target.is_dir():
+        raise SpinupError(f"{target} is a folder; name a file for the clip.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpinupError(
+            f"A clip cannot be written to {target.parent} ({error.strerror}); choose another place."
+        ) from error
+    return target
+
+
 def _frames(
-    env: Any, get_action: Callable[[Any], Any], num_episodes: int, max_steps: int, seed: int | None
+    env: Any,
+    get_action: Callable[[Any], Any],
+    num_episodes: int,
+    max_steps: int,
+    seed: int | None,
+    played: list[tuple[float, int]],
 ) -> Iterator[np.ndarray]:
     for episode in range(num_episodes):
         o, _ = env.reset(seed=seed if episode == 0 else None)
+        ep_ret, ep_len = 0.0, 0
         yield draw(env)
         for _ in range(max_steps):
-            o, _, terminated, truncated, _ = env.step(get_action(o))
+            o, r, terminated, truncated, _ = env.step(get_action(o))
+            ep_ret, ep_len = ep_ret + float(r), ep_len + 1
             yield draw(env)
             if terminated or truncated:
                 break
+        played.append((ep_ret, ep_len))
 
 
 def draw(env: Any) -> np.ndarray:
@@ -179,7 +207,7 @@ def _write_gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
     return count
 
 
-def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
+def _import_imageio() -> Any:
     try:
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401  (the plug-in that imageio needs for .mp4)
@@ -187,8 +215,11 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
         raise SpinupError(
             f"Writing an .mp4 needs {error.name}; pip install 'spinup[video]', or record a .gif."
         ) from error
+    return imageio
 
-    writer: Any = imageio.get_writer(
+
+def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
+    writer: Any = _import_imageio().get_writer(
         str(path),
         format="FFMPEG",
         mode="I",

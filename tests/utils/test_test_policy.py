@@ -1,10 +1,16 @@
 """Replaying policies: the same network and environment, and nothing executed from a file."""
 
+import inspect
 import json
 import os
 import pickle
 import re
+import shutil
+import subprocess
 import sys
+import timeit
+import types
+import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -12,8 +18,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from spinup import registry
 from spinup.algos.pytorch.common import nets
 from spinup.envs import adapt_env, env_record, make_env, space_to_json
+from spinup.envs.wrappers import wrapper_records
 from spinup.utils import test_policy as tp
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import Logger
@@ -429,3 +437,462 @@ def test_main_says_one_sentence_and_fails_on_wrong_input(tmp_path, capsys):
     assert tp.main([str(tmp_path / "nowhere")]) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+# ------------------------------------------------------------------------------ every algorithm
+
+
+def own_action(ac, o):
+    """What the network itself does, without noise, through torch."""
+    chooses = "deterministic" in inspect.signature(ac.act).parameters
+    kwargs = {"deterministic": True} if chooses else {}
+    return ac.act(torch.as_tensor(o, dtype=torch.float32), **kwargs)
+
+
+@pytest.mark.parametrize("algo", registry.algorithms())
+def test_every_algorithm_is_loaded_and_played_as_its_network_acts(runs, algo, capsys):
+    run, ac = runs(algo)
+    env, get_action = tp.load_policy_and_env(run, deterministic=True)
+    rng = np.random.default_rng(0)
+    box = isinstance(env.action_space, spaces.Box)
+    for _ in range(20):
+        o = rng.normal(size=env.observation_space.shape).astype(np.float32)
+        action, wanted = get_action(o), own_action(ac, o)
+        if box:
+            wanted = np.clip(wanted, env.action_space.low, env.action_space.high)
+        np.testing.assert_allclose(action, wanted, rtol=0, atol=1e-5 if box else 0)
+        assert env.action_space.contains(action)
+    assert tp.main([str(run), "-nr", "-n", "2", "-l", "5", "--seed", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("Episode ") == 2 and "AverageEpRet" in out
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "saves, listed",
+    [
+        ((None,), "the last one (-1)"),
+        ((20, 3, None), "3, 20, the last one (-1)"),
+        ((3,), "3"),
+        (range(0, 150, 10), "0, 10, 20, 30, 40, ..., 90, 100, 110, 120, 130, 140"),
+    ],
+)
+def test_a_save_that_is_not_there_is_answered_with_those_that_are(tmp_path, saves, listed):
+    run = tmp_path / "run"
+    save_run(run, make_env("CartPole-v1"), itr=saves[0])
+    for itr in saves[1:]:  # the same files under another number
+        for old in (run / "pyt_save").glob("policy*"):
+            name = re.sub(r"\d*\.", f"{'' if itr is None else itr}.", old.name, count=1)
+            shutil.copy(old, old.with_name(name))
+    with pytest.raises(SpinupError) as error:
+        tp.load_policy_and_env(run, 7)
+    assert str(error.value) == f"{run} holds no save number 7; it has {listed}."
+
+
+# ----------------------------------------------------------------------------------- wrappers
+
+
+def inside_out(env):
+    """Names of the wrappers of an environment, without those that every one has."""
+    names = [record["name"] for record in wrapper_records(env)]
+    return [name for name in names if name not in ("OrderEnforcing", "PassiveEnvChecker")]
+
+
+W = gym.wrappers
+WRAPPED = {
+    "rescaled": (
+        lambda: W.RescaleAction(make_env("Pendulum-v1", {"g": 3.5}), np.float32(-0.5), 0.5),
+        ["TimeLimit", "RescaleAction"],
+    ),
+    "bounds a dimension": (
+        lambda: W.RescaleAction(gym.make("Hopper-v5"), np.array([-1, -2, -3]), np.full(3, 1.5)),
+        ["TimeLimit", "RescaleAction"],
+    ),
+    "shorter outside": (
+        lambda: W.TimeLimit(W.ClipAction(make_env("Pendulum-v1")), 7),
+        ["TimeLimit", "ClipAction", "TimeLimit"],
+    ),
+    "limit above skipping": (
+        lambda: W.TimeLimit(W.MaxAndSkipObservation(gym.make("CartPole-v1").unwrapped, 2), 5),
+        ["MaxAndSkipObservation", "TimeLimit"],
+    ),
+    "no limit": (
+        lambda: W.FlattenObservation(gym.make("CartPole-v1").unwrapped),
+        ["FlattenObservation"],
+    ),
+    "stacked": (
+        lambda: W.FlattenObservation(W.FrameStackObservation(make_env("CartPole-v1"), 3)),
+        ["TimeLimit", "FrameStackObservation", "FlattenObservation"],
+    ),
+    "registered limit changed": (
+        lambda: make_env("CartPole-v1", max_episode_steps=9),
+        ["TimeLimit"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrappers_are_put_on_again_with_their_arguments(tmp_path, name):
+    make, names = WRAPPED[name]
+    env = make()
+    save_run(tmp_path / "run", env)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "the policy was trained in")
+        made, get_action = tp.load_policy_and_env(tmp_path / "run", deterministic=True)
+    assert inside_out(made) == inside_out(env) == names
+    assert made.observation_space == adapt_env(env).observation_space
+    assert made.action_space == env.action_space
+    # The same episode in both, step by step, shows that nothing on the way differs.
+    original = adapt_env(make())
+    (o, _), (o_made, _) = original.reset(seed=5), made.reset(seed=5)
+    for _ in range(30):
+        np.testing.assert_array_equal(o, o_made)
+        action = get_action(o)
+        (o, *rest), (o_made, *rest_made) = original.step(action), made.step(action)
+        assert rest[:3] == rest_made[:3]
+        if rest[1] or rest[2]:
+            break
+
+
+class Doubled(gym.ObservationWrapper, gym.utils.RecordConstructorArgs):
+    """A user's own wrapper, which remembers its arguments as Gymnasium's do."""
+
+    def __init__(self, env, factor):
+        gym.utils.RecordConstructorArgs.__init__(self, factor=factor)
+        super().__init__(env)
+        self.factor = factor
+
+    def observation(self, observation):
+        return observation * np.float32(self.factor)
+
+
+def test_a_users_wrapper_is_imported_only_with_the_opt_in(tmp_path, monkeypatch):
+    module = types.ModuleType("users_wrappers")
+    module.Doubled = Doubled
+    env = Doubled(make_env("CartPole-v1"), 3.0)
+    record = env_record(env)
+    assert record["wrapper_specs"][-1]["kwargs"] == {"factor": 3.0}
+    record["wrapper_specs"][-1]["class"] = "users_wrappers:Doubled"
+    save_run(tmp_path / "run", env, env=record)
+    with pytest.warns(UserWarning, match="inside Doubled"):
+        made, _ = tp.load_policy_and_env(tmp_path / "run")
+    assert "Doubled" not in inside_out(made)
+    with pytest.raises(SpinupError, match=r"users_wrappers:Doubled .* cannot be imported"):
+        tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+    monkeypatch.setitem(sys.modules, "users_wrappers", module)
+    made, _ = tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+    assert inside_out(made) == ["TimeLimit", "Doubled"] and made.factor == 3.0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {
+            "name": "RescaleAction",
+            "class": "gymnasium.wrappers.x:RescaleAction",
+            "kwargs": {"a": 1},
+        },
+        {"name": "TimeLimit", "class": "gymnasium.wrappers.x:TimeLimit", "kwargs": {"a": {}}},
+        {"name": "RescaleAction", "class": 5, "kwargs": {}},
+        {"name": "RescaleAction"},
+        "RescaleAction",
+        None,
+    ],
+)
+def test_a_wrapper_that_the_file_describes_wrongly_is_one_sentence(tmp_path, spec):
+    record = env_record(make_env("CartPole-v1"))
+    record["wrapper_specs"].append(spec)
+    save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
+    with pytest.raises(SpinupError, match="--env"):
+        tp.load_policy_and_env(tmp_path / "run")
+
+
+def test_recorders_named_in_a_file_write_nothing(tmp_path):
+    record = env_record(make_env("CartPole-v1"))
+    video = {"video_folder": str(tmp_path / "elsewhere")}
+    path = "gymnasium.wrappers.rendering:RecordVideo"
+    record["wrapper_specs"].append({"name": "RecordVideo", "class": path, "kwargs": video})
+    save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
+    env, _ = tp.load_policy_and_env(tmp_path / "run")
+    assert inside_out(env) == ["TimeLimit"] and not (tmp_path / "elsewhere").exists()
+
+
+def test_records_of_older_versions_still_work(tmp_path):
+    env = make_env("Pendulum-v1", max_episode_steps=11)
+    record = env_record(env)
+    del record["wrapper_specs"]
+    save_run(tmp_path / "run", env, env=record)
+    made, get_action = tp.load_policy_and_env(tmp_path / "run")
+    assert tp.run_policy(made, get_action, num_episodes=1, render=False)["EpLen"] == [11]
+
+
+def test_a_users_module_is_named_on_the_command_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "their_envs.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Theirs-v0', 'gymnasium.envs.classic_control:CartPoleEnv',\n"
+        "    max_episode_steps=6)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        save_run(tmp_path / "run", make_env("their_envs:Theirs-v0"))
+        args = [str(tmp_path / "run"), "-nr", "-n", "1", "-d", "--seed", "0"]
+        assert tp.main(args) == 2
+        assert capsys.readouterr().err == (
+            "spinup: The file asks to import their_envs to make Theirs-v0; pass it with env=... "
+            "(--env), or trust_pickle=True (--trust-pickle) if you trust the file.\n"
+        )
+        assert tp.main([*args, "--env", "their_envs:Theirs-v0"]) == 0
+        assert tp.main([*args, "--trust-pickle"]) == 0
+        assert capsys.readouterr().out.count("EpLen 6") == 2
+    finally:
+        gym.registry.pop("Theirs-v0", None)
+        sys.modules.pop("their_envs", None)
+
+
+def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
+    class Own(Fixed):
+        observation_space = spaces.Box(-1, 1, (4,))
+
+    save_run(tmp_path / "run", Own())
+    assert tp.main([str(tmp_path / "run"), "-nr"]) == 2
+    assert capsys.readouterr().err == (
+        "spinup: The file does not say by which id its environment is made; pass one with env=... "
+        "(--env on the command line).\n"
+    )
+    made, _ = tp.load_policy_and_env(tmp_path / "run", env=Own)
+    assert isinstance(made, Own)
+
+
+def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
+    save_run(tmp_path / "run", make_env("Pendulum-v1", {"g": 3.5}, max_episode_steps=17))
+    run = str(tmp_path / "run")
+    made, _ = tp.load_policy_and_env(run, env_kwargs={"g": 1.0})
+    assert made.unwrapped.g == 1.0 and made._max_episode_steps == 17
+    args = [run, "-nr", "-n", "1", "--env_kwargs:max_episode_steps", "4"]
+    assert tp.main(args) == 0 and "EpLen 4" in capsys.readouterr().out
+    assert tp.main([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
+
+
+def test_a_window_is_opened_also_where_observations_are_converted(monkeypatch):
+    monkeypatch.setattr(tp, "has_display", lambda: True)
+    pytest.importorskip("pygame")
+    env = adapt_env(gym.make("FrozenLake-v1"))
+    seen = []
+    tp.run_policy(env, lambda o: seen.append(o) or 0, max_ep_len=2, num_episodes=1)
+    assert seen[0].shape == (16,)
+
+
+# -------------------------------------------------------------------------------------- speed
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Hopper-v5"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_get_action_costs_microseconds(runs, env_id, deterministic):
+    run, _ = runs("ppo", env_id, ac_kwargs={"hidden_sizes": (64, 64)})
+    env, get_action = tp.load_policy_and_env(run, deterministic=deterministic)
+    o, _ = env.reset(seed=0)
+    seconds = min(timeit.repeat(lambda: get_action(o), number=200, repeat=20)) / 200
+    # Measured with nothing beside it: 5 to 9 (benchmarks/get_action.py); torch alone takes 60.
+    assert seconds < 40e-6
+
+
+# --------------------------------------------------------------------- malformed command lines
+
+HELP = "; 'spinup test_policy --help' explains the flags."
+MALFORMED = [
+    ("", "the following arguments are required: RUN" + HELP),
+    ("nowhere", "nowhere is not a folder; give the run directory of a trained policy."),
+    ("RUN RUN", "'RUN' is one word too many: give one run directory" + HELP),
+    ("RUN --determinstic", "there is no flag '--determinstic' (did you mean '--deterministic'?)"),
+    ("RUN --rneder", "there is no flag '--rneder' (did you mean '--norender'?)" + HELP),
+    ("RUN --zzzzzz=3", "there is no flag '--zzzzzz'" + HELP),
+    ("RUN -q", "there is no flag '-q' (did you mean '-n'?)" + HELP),
+    ("RUN -n", "argument -n/--episodes: expected one argument" + HELP),
+    ("RUN -n two", "argument -n/--episodes: 'two' is no whole number from 1 on" + HELP),
+    ("RUN -n 0", "argument -n/--episodes: '0' is no whole number from 1 on" + HELP),
+    ("RUN -n 1.5", "argument -n/--episodes: '1.5' is no whole number from 1 on" + HELP),
+    ("RUN -l -4", "argument -l/--len: '-4' is no whole number from 0 on" + HELP),
+    ("RUN -l long", "argument -l/--len: 'long' is no whole number from 0 on" + HELP),
+    ("RUN --seed -1", "argument --seed: '-1' is no whole number from 0 on" + HELP),
+    ("RUN -i best", "argument -i/--itr: 'best' is no whole number from -1 on" + HELP),
+    ("RUN -i -2", "argument -i/--itr: '-2' is no whole number from -1 on" + HELP),
+    ("RUN -i 99", "RUN holds no save number 99; it has the last one (-1)."),
+    ("RUN --deterministic=yes", "argument -d/--deterministic: ignored explicit argument 'yes'"),
+    ("RUN --video a.webm", "A clip is a .gif or an .mp4, not a.webm; change its ending."),
+    ("RUN --video clip", "A clip is a .gif or an .mp4, not clip; change its ending."),
+    ("RUN --env", "argument --env: expected one argument" + HELP),
+    ("RUN --env Acrobot-v1", "The policy was trained with the observation space Box("),
+    ("RUN --env CartPoel-v1", "there is no environment 'CartPoel-v1' (ids of other packages are "),
+    ("RUN --env no_such:X-v0", "no_such:X-v0 cannot be made because there is no module 'no_such'"),
+    ("RUN --env_kwargs g", "'--env_kwargs' names no argument of the environment: write "),
+    ("RUN --env_kwargs:1 g", "'--env_kwargs:1' names no argument of the environment: write "),
+    ("RUN --env_kwargs:gg 3", "CartPole-v1 has no argument 'gg' (it takes "),
+    ("RUN --env_kwargs:max_episode_steps 0", "max_episode_steps must be a positive integer (or"),
+    ("EMPTY", "EMPTY holds no saved policy; give the run directory of a trained one."),
+    ("TF", "TF was trained with the TensorFlow backend, which is not part of this version; "),
+    ("PICKLED", "PICKLED/model.pt is a pickle, which can run any program when it is opened; if "),
+]
+
+
+@pytest.mark.parametrize("line, sentence", MALFORMED, ids=[line or "-" for line, _ in MALFORMED])
+def test_malformed_command_lines(cartpole_run, tmp_path, monkeypatch, capsys, line, sentence):
+    monkeypatch.chdir(tmp_path)
+    cartpole_run[0].rename("RUN")
+    for folder in ("EMPTY", "TF/tf1_save", "PICKLED"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "PICKLED" / "model.pt").write_bytes(b"never opened")
+    assert tp.main([*line.split(), "-nr"] if line else []) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"spinup: {sentence}") and err.count("\n") == 1, err
+    assert err.endswith((".\n", "?\n")) and out == ""
+
+
+# ------------------------------------------------------------- runs of the original Spinning Up
+
+# The classes of the original, as far as a pickle of them shows: names, attributes, nothing later.
+ORIGINAL = """
+import json, pickle, sys, types
+import numpy as np, torch
+from torch import nn
+
+def mlp(sizes, act, out=nn.Identity):
+    layers = []
+    for j in range(len(sizes) - 1):
+        layers += [nn.Linear(sizes[j], sizes[j + 1]), act() if j < len(sizes) - 2 else out()]
+    return nn.Sequential(*layers)
+
+def core(algo):
+    parents = ["spinup", "spinup.algos", "spinup.algos.pytorch", f"spinup.algos.pytorch.{algo}"]
+    for name in parents:
+        sys.modules.setdefault(name, types.ModuleType(name))
+    module = types.ModuleType(f"spinup.algos.pytorch.{algo}.core")
+    sys.modules[module.__name__] = module
+
+    def cls(name):
+        made = type(name, (nn.Module,), {"__module__": module.__name__})
+        setattr(module, name, made)
+        return made
+
+    return cls
+
+def build(algo, discrete):
+    cls = core(algo)
+    obs, act = (4, 2) if discrete else (3, 1)
+    ac = cls("MLPActorCritic")()
+    if algo in ("ppo", "vpg"):
+        pi = cls("MLPCategoricalActor" if discrete else "MLPGaussianActor")()
+        if discrete:
+            pi.logits_net = mlp([obs, 8, 8, act], nn.Tanh)
+        else:
+            pi.log_std = nn.Parameter(torch.as_tensor(-0.5 * np.ones(act, dtype=np.float32)))
+            pi.mu_net = mlp([obs, 8, 8, act], nn.Tanh)
+        ac.pi, ac.v = pi, cls("MLPCritic")()
+        ac.v.v_net = mlp([obs, 8, 8, 1], nn.Tanh)
+        return ac
+    q = cls("MLPQFunction")
+    if algo == "sac":
+        ac.pi = cls("SquashedGaussianMLPActor")()
+        ac.pi.net = mlp([obs, 8, 8], nn.ReLU, nn.ReLU)
+        ac.pi.mu_layer, ac.pi.log_std_layer = nn.Linear(8, act), nn.Linear(8, act)
+    else:
+        ac.pi = cls("MLPActor")()
+        ac.pi.pi = mlp([obs, 8, 8, act], nn.ReLU, nn.Tanh)
+    ac.pi.act_limit = np.float32(2.0)  # action_space.high[0]
+    for name in ("q",) if algo == "ddpg" else ("q1", "q2"):
+        setattr(ac, name, q())
+        getattr(ac, name).q = mlp([obs + act, 8, 8, 1], nn.ReLU)
+    return ac
+
+def gym_env():
+    gym = types.ModuleType("gym")
+    gym.Env = type("Env", (), {"__module__": "gym"})
+    sys.modules["gym"] = gym
+    return gym.Env()
+
+for i, (algo, discrete) in enumerate(json.loads(sys.argv[2])):
+    torch.manual_seed(1)
+    ac = build(algo, discrete)
+    folder = f"{sys.argv[1]}/{algo}{discrete}"
+    torch.save(ac, f"{folder}/pyt_save/model.pt", _use_new_zipfile_serialization=i % 2 == 0)
+    torch.save(ac, f"{folder}/pyt_save/model10.pt")
+    with open(f"{folder}/vars.pkl", "wb") as file:
+        pickle.dump({"env": gym_env()}, file)
+    torch.save(dict(ac.state_dict()), f"{folder}/weights.pt")
+"""
+
+
+@pytest.fixture(scope="module")
+def original_runs(tmp_path_factory):
+    """Run directories as the original Spinning Up leaves them, made in a process without ours."""
+    root = tmp_path_factory.mktemp("original")
+    program = root / "original.py"
+    program.write_text(ORIGINAL)
+    made = {}
+    for algo, discrete in ORIGINALS:
+        folder = made[algo, discrete] = root / f"{algo}{discrete}"
+        (folder / "pyt_save").mkdir(parents=True)
+        (folder / "config.json").write_text('{"exp_name": "old"}')
+        (folder / "progress.txt").write_text("Epoch\tAverageEpRet\n0\t1.0\n")
+    command = [sys.executable, "-I", str(program), str(root), json.dumps(ORIGINALS)]
+    subprocess.run(command, check=True, timeout=120)
+    return made
+
+
+ORIGINALS = [("ppo", True), ("vpg", False), ("ddpg", False), ("td3", False), ("sac", False)]
+
+
+@pytest.mark.parametrize("algo, discrete", ORIGINALS)
+def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discrete, capsys):
+    run = original_runs[algo, discrete]
+    env_id = "CartPole-v1" if discrete else "Pendulum-v1"
+    path = run / "pyt_save" / "model.pt"
+    with pytest.raises(SpinupError) as error:
+        tp.load_policy_and_env(run, env=env_id)
+    assert str(error.value) == (
+        f"{path} is a pickle, which can run any program when it is opened; if you trust who made "
+        "it, pass trust_pickle=True (--trust-pickle)."
+    )
+    # The environment in vars.pkl is of a package that is not installed.
+    with pytest.raises(SpinupError, match=r"No module named 'gym'.*pass one with env=\.\.\. \(--"):
+        tp.load_policy_and_env(run, trust_pickle=True)
+
+    env, get_action = tp.load_policy_and_env(run, "last", True, env=env_id, trust_pickle=True)
+    weights = torch.load(run / "weights.pt", weights_only=True)
+    for _ in range(20):
+        o = env.observation_space.sample() if not discrete else OBS[_]
+        np.testing.assert_allclose(get_action(o), by_hand(algo, weights, o), atol=1e-5)
+        assert env.action_space.contains(get_action(o))
+    sampled = tp.load_policy_and_env(run, env=env_id, trust_pickle=True, seed=0)[1]
+    different = {np.asarray(sampled(OBS[0][: len(o)] / 9)).tobytes() for _ in range(30)}
+    assert len(different) > 1 or algo in ("ddpg", "td3")
+    args = [str(run), "-nr", "-n", "1", "-l", "5", "--env", env_id]
+    assert tp.main([*args, "--trust-pickle", "-i", "10"]) == 0
+    assert tp.main([*args, "--trust-pickle", "-i", "3"]) == 2
+    said = capsys.readouterr()
+    assert said.err.endswith("holds no save number 3; it has 10, the last one (-1).\n")
+
+
+def by_hand(algo, weights, o):
+    """The deterministic action of the original, from the numbers alone."""
+    layers = {"ppo": "pi.logits_net", "vpg": "pi.mu_net", "sac": "pi.net"}.get(algo, "pi.pi")
+    act = torch.tanh if algo in ("ppo", "vpg") else torch.relu
+    x = torch.as_tensor(np.asarray(o, dtype=np.float32))
+    for i in (0, 2, 4):
+        name = "pi.mu_layer" if algo == "sac" and i == 4 else f"{layers}.{i}"
+        x = weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+        x = act(x) if i < 4 else x
+    if algo == "ppo":
+        return int(x.argmax())
+    return (2 * torch.tanh(x)).numpy() if algo != "vpg" else x.clamp(-2, 2).numpy()
+
+
+def test_a_pickle_of_classes_that_are_not_here_is_one_sentence(tmp_path):
+    module = types.ModuleType("gone_module")
+    module.Net = type("Net", (torch.nn.Linear,), {"__module__": "gone_module"})
+    sys.modules["gone_module"] = module
+    try:
+        torch.save(module.Net(2, 2), tmp_path / "model.pt")
+    finally:
+        del sys.modules["gone_module"]
+    with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*; run where the"):
+        tp.load_policy_and_env(tmp_path, trust_pickle=True)

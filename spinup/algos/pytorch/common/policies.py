@@ -398,3 +398,29 @@ def _saved_class(name, trust_code):
     for part in key[1].split("."):
         obj = getattr(obj, part)
     return obj
+
+
+# Classes with a filter of observations in front.
+_FILTERED = (*_SAMPLERS, nets.MLPCritic, qnets.MLPQFunction)
+
+
+def modernize(ac):
+    """A module that the original Spinning Up pickled, with what its classes have gained since.
+
+    Its classes are found under their old names, and are ours; but what was pickled has neither a
+    filter of observations nor the middle of the action range.
+    """
+    if not isinstance(ac, nn.Module):
+        return ac
+    for module in ac.modules():
+        if isinstance(module, _FILTERED) and not hasattr(module, "obs_filter"):
+            module.obs_filter = nn.Identity()
+        if isinstance(module, qnets.BoundedActor) and not hasattr(module, "act_center"):
+            head = module.mu_layer if hasattr(module, "mu_layer") else module.pi[-2]
+            limit = torch.as_tensor(module.__dict__.pop("act_limit"), dtype=torch.float32)
+            module.register_buffer("act_limit", limit.expand(head.out_features).clone())
+            module.register_buffer("act_center", torch.zeros(head.out_features))
+    if isinstance(getattr(ac, "pi", None), qnets.SquashedGaussianMLPActor):
+        ac.discrete = False
+    return ac.eval()
+

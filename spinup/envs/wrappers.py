@@ -1,0 +1,206 @@
+"""Wrappers of an environment as JSON, and the same wrappers put on again.
+
+    records = wrapper_records(env)                 # the innermost first
+    env, missing = rewrap(make, records)           # `make(limit)` makes the environment inside
+
+Gymnasium's own wrappers remember what they were made with. Those in `REBUILT` only look at what
+passes through them, so that one made from a file can do no harm; any other class has to be imported
+by its name, which runs the module it is in, and so needs the caller's say-so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
+from spinup.utils.errors import SpinupError
+
+__all__ = ["REBUILT", "rewrap", "wrapper_records"]
+
+# What can be made again from the arguments that it was made with.
+REBUILT = frozenset(
+    {
+        "AddRenderObservation",
+        "AtariPreprocessing",
+        "Autoreset",
+        "ClipAction",
+        "ClipReward",
+        "DelayObservation",
+        "DiscretizeAction",
+        "DiscretizeObservation",
+        "DtypeObservation",
+        "FilterObservation",
+        "FlattenObservation",
+        "FrameStackObservation",
+        "GrayscaleObservation",
+        "MaxAndSkipObservation",
+        "RecordEpisodeStatistics",
+        "RepeatAction",
+        "RescaleAction",
+        "RescaleObservation",
+        "ReshapeObservation",
+        "ResizeObservation",
+        "StickyAction",
+        "TimeAwareObservation",
+        "TimeLimit",
+    }
+)
+# What changes nothing that a policy sees or gets: left out without a word.
+_UNNEEDED = frozenset(
+    {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
+)
+
+
+def wrapper_records(env: Any) -> list[dict[str, Any]]:
+    """Name, class and arguments of every wrapper, the innermost first; all of it JSON.
+
+    `kwargs` is None for a wrapper that does not remember them, or whose arguments JSON cannot hold.
+    """
+    wrappers = [
+        layer for layer in layers(env) if not isinstance(layer, InterfaceAdapter | SpaceAdapter)
+    ][:-1]
+    return [_record(wrapper) for wrapper in reversed(wrappers)]
+
+
+def _record(wrapper: Any) -> dict[str, Any]:
+    cls = type(wrapper)
+    kwargs = None
+    if isinstance(wrapper, RecordConstructorArgs):
+        saved = {k: v for k, v in wrapper._saved_kwargs.items() if k != "env"}
+        try:
+            kwargs = {name: _encode(value) for name, value in saved.items()}
+        except TypeError:
+            kwargs = None
+    return {
+        "name": cls.__name__,
+        "class": f"{cls.__module__}:{cls.__qualname__}",
+        "kwargs": kwargs,
+    }
+
+
+def rewrap(
+    make: Callable[[int], Any], records: Sequence[Any], trust: bool = False
+) -> tuple[Any, list[str]]:
+    """An environment inside the wrappers that `records` describe.
+
+    Args:
+        make: makes the environment with the given time limit (-1: none).
+        records: what `wrapper_records` gave, as read from a file.
+        trust: import classes other than Gymnasium's by the names in the records.
+
+    Returns:
+        `(env, missing)`: the names of the wrappers that could not be put on, outermost first.
+    """
+    wanted = [_checked(record) for record in records]
+    wanted = [record for record in wanted if record["name"] not in _UNNEEDED]
+    limits = [r["kwargs"]["max_episode_steps"] for r in wanted if _is_limit(r)]
+    env = make(limits[0] if limits else -1)
+    there = _names(env)
+    if limits and there != [record["name"] for record in wanted[: len(there)]]:
+        env.close()  # its limit was not where gymnasium.make puts one: then it is added in its turn
+        env = make(-1)
+        there = _names(env)
+    if there != [record["name"] for record in wanted[: len(there)]]:
+        return env, [record["name"] for record in reversed(wanted)]
+    missing: list[str] = []
+    for record in wanted[len(there) :]:
+        cls = _class_of(record, trust)
+        if cls is None or record["kwargs"] is None:
+            missing.insert(0, record["name"])
+            continue
+        try:
+            env = cls(env, **{name: _decode(value) for name, value in record["kwargs"].items()})
+        except Exception as error:  # arguments from a file can make a class raise anything
+            raise SpinupError(
+                f"the wrapper {record['name']} cannot be put around {env} as the file says "
+                f"({type(error).__name__}: {error}); pass the environment with env=... (--env)."
+            ) from error
+    return env, missing
+
+
+def _is_limit(record: dict[str, Any]) -> bool:
+    if record["name"] != "TimeLimit" or not isinstance(record["kwargs"], dict):
+        return False
+    steps = record["kwargs"].get("max_episode_steps")
+    return isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
+
+
+def _names(env: Any) -> list[str]:
+    """The wrappers that `gymnasium.make` has put on by itself."""
+    names = [record["name"] for record in wrapper_records(env)]
+    return [name for name in names if name not in _UNNEEDED]
+
+
+def _checked(record: Any) -> dict[str, Any]:
+    known = isinstance(record, dict) and {"name", "class", "kwargs"} <= set(record)
+    texts = known and isinstance(record["name"], str) and isinstance(record["class"], str)
+    if not texts or not isinstance(record["kwargs"], dict | None):
+        raise SpinupError(
+            f"the file describes a wrapper as {str(record)[:80]}, which is no description; "
+            "pass the environment with env=... (--env)."
+        )
+    return record
+
+
+def _class_of(record: dict[str, Any], trust: bool) -> Any:
+    name, path = record["name"], record["class"]
+    if name in REBUILT and path.startswith("gymnasium.wrappers."):
+        return getattr(gymnasium.wrappers, name, None)
+    if not trust or path.startswith("gymnasium."):
+        return None
+    module, _, qualname = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpinupError(
+            f"the wrapper {path} that the file names cannot be imported ({error}); run where it "
+            "can be, or pass the environment with env=... (--env)."
+        ) from error
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments: arrays, tuples and dtypes come back as what they were
+# ---------------------------------------------------------------------------------------------
+
+
+def _encode(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"float": str(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind not in "biuf":
+            raise TypeError
+        flat = [_encode(v) for v in value.ravel().tolist()]
+        return {"array": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(v) for v in value]}
+    if isinstance(value, list):
+        return [_encode(v) for v in value]
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return {"dtype": np.dtype(value).name}
+    raise TypeError
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "tuple" in value:
+        return tuple(_decode(v) for v in value["tuple"])
+    if "array" in value:
+        flat = np.array([_decode(v) for v in value["array"]], dtype=np.dtype(value["dtype"]))
+        return flat.reshape(value["shape"])[()]
+    return np.dtype(value["dtype"]).type
