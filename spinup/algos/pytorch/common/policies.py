@@ -423,4 +423,3 @@ def modernize(ac):
     if isinstance(getattr(ac, "pi", None), qnets.SquashedGaussianMLPActor):
         ac.discrete = False
     return ac.eval()
-

@@ -1,0 +1,129 @@
+"""A policy without its noise as one torch module: what is exported to other runtimes.
+
+From a batch of observations, as the environment gives them, to actions, as it takes them: the
+normaliser, the network, the squashing, the scaling and the clipping are all inside.
+"""
+
+import inspect
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from spinup.algos.pytorch.common import nets
+from spinup.utils.errors import SpinupError
+
+
+class DeterministicPolicy(nn.Module):
+    """(batch, *observation) -> (batch, *action): the most likely action of every row.
+
+    Args:
+        ac: a network of the library's own, or a user's with `pi(obs)` or `q(obs)`.
+        action_space: of the environment. Box actions are clipped to its bounds, discrete ones count
+            from its `start`.
+    """
+
+    def __init__(self, ac, action_space):
+        super().__init__()
+        # Of a policy for goals: what the networks see, and the networks.
+        self.goal = ac if hasattr(ac, "inputs") and hasattr(ac, "net") else None
+        inner = ac.net if self.goal is not None else ac
+        self.actor = inner.pi if hasattr(inner, "pi") else getattr(inner, "q", None)
+        if not isinstance(self.actor, nn.Module):
+            raise SpinupError(
+                f"{type(inner).__name__} has neither a module pi nor a module q, so there is "
+                "nothing to export."
+            )
+        self.action_space = action_space
+        self.picks = not isinstance(action_space, spaces.Box)
+        if self.picks:
+            start = np.asarray(getattr(action_space, "start", 0), dtype=np.int64)
+            self.register_buffer("start", torch.as_tensor(start))
+        else:
+            low, high = action_space.low, action_space.high
+            self.clips = bool(np.isfinite(low).any() or np.isfinite(high).any())
+            self.register_buffer("low", torch.as_tensor(low))
+            self.register_buffer("high", torch.as_tensor(high))
+
+    def scores(self, obs):
+        """What decides: logits or values of discrete actions, else the actions before clipping."""
+        if self.goal is not None:
+            obs = self.goal.inputs(obs)
+        actor = self.actor
+        # Exactly these classes: a subclass may have changed what they do.
+        if type(actor) is nets.MLPGaussianActor:
+            return actor.mu_net(actor.obs_filter(obs))
+        if type(actor) in _WITH_LOGITS:
+            return actor.logits_net(actor.obs_filter(obs))
+        return _answer(actor, obs, self.picks)
+
+    def forward(self, obs):
+        """Actions as the environment takes them."""
+        out = self.scores(obs)
+        space = self.action_space
+        dtype = _DTYPES[np.dtype(space.dtype).name]
+        if isinstance(space, spaces.Box):
+            act = out.reshape(-1, *space.shape).to(dtype)
+            return torch.clamp(act, self.low, self.high) if self.clips else act
+        if isinstance(space, spaces.Discrete):
+            return (out.argmax(-1) + self.start).to(dtype)
+        if isinstance(space, spaces.MultiDiscrete):
+            sizes = [int(n) for n in space.nvec.ravel()]
+            act = torch.stack([x.argmax(-1) for x in out.split(sizes, -1)], -1)
+        else:
+            act = (out > 0).long()
+        return (act.reshape(-1, *space.shape) + self.start).to(dtype)
+
+
+_WITH_LOGITS = (
+    nets.MLPCategoricalActor,
+    nets.MLPMultiCategoricalActor,
+    nets.MLPBernoulliActor,
+)
+_DTYPES = {
+    name: getattr(torch, name)
+    for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
+}
+
+
+def _answer(actor, obs, picks):
+    """What a user's `pi` or `q` says, without noise where it can leave that out."""
+    known = inspect.signature(actor.forward).parameters
+    quiet = {"deterministic": True, "with_logprob": False}
+    out = actor(obs, **{name: value for name, value in quiet.items() if name in known})
+    out = out[0] if isinstance(out, tuple) else out
+    if isinstance(out, torch.Tensor):
+        return out
+    names = ("logits", "probs") if picks else ("mean", "loc")
+    found = next((x for name in names if (x := getattr(out, name, None)) is not None), None)
+    if found is None:
+        raise SpinupError(
+            f"{type(actor).__name__} gives a {type(out).__name__}, whose most likely action is not "
+            f"to be had: give it an attribute {names[0]}."
+        )
+    return found
+
+
+def observations_like(space, rng, n=64):
+    """Observations to compare two policies on: usual ones, large ones, and the bounds themselves.
+
+    (many, *shape), float32. Bounds that are infinite or beyond 1e6 stand for 1e6.
+    """
+    low, high = (np.clip(x, -1e6, 1e6).astype(np.float32) for x in (space.low, space.high))
+    narrow = [np.clip(x, -10, 10) for x in (low, high)]
+    usual = rng.normal(size=(n, *space.shape))
+    corners = np.where(rng.random((n, *space.shape)) < 0.5, low, high)
+    spikes = np.zeros((n, *space.shape))
+    spikes.reshape(n, -1)[np.arange(n), rng.integers(0, spikes[0].size, n)] = 1e6
+    rows = [
+        np.zeros((1, *space.shape)),
+        usual,
+        100 * usual,
+        1e6 * usual[: n // 4],
+        rng.uniform(*narrow, (n, *space.shape)),
+        corners,
+        spikes * rng.choice([-1, 1], (n, *[1] * len(space.shape))),
+        np.stack([low, high]),
+    ]
+    return np.concatenate(rows).astype(np.float32)
