@@ -1,10 +1,11 @@
 """Learning curves from run directories.
 
     python -m spinup.run plot data/ppo-cartpole      # every run whose folder starts like this
-    python -m spinup.run plot data/ppo data/vpg -l PPO VPG -y Performance -s 5 --save curves.pdf
+    python -m spinup.run plot data/ppo data/vpg -l PPO VPG --est iqm --band ci --save curves.pdf
 
 A run is a folder with a `progress.txt`; its `config.json` says which experiment it belongs to.
-Runs of one experiment (its seeds) become one line, their mean, in a band of one standard deviation.
+Runs of one experiment (its seeds) become one line, by default their mean in a band of one standard
+deviation. `docs/plotting.md` has the details.
 """
 
 from __future__ import annotations
@@ -12,40 +13,89 @@ from __future__ import annotations
 import argparse
 import difflib
 import io
-import json
+import itertools
 import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.utils import curves, stats
+from spinup.utils.argparsing import Parser
+from spinup.utils.curves import Curve, smooth_values
 from spinup.utils.errors import SpinupError
 from spinup.utils.video import has_display
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "get_all_datasets",
+    "get_datasets",
+    "main",
+    "make_plots",
+    "plot_data",
+    "smooth_values",
+]
 
 DEFAULT_XAXIS = "TotalEnvInteracts"
 DEFAULT_VALUE = "Performance"
-ESTIMATORS = ("mean", "median", "max", "min")
+# What the line shows of the runs at one x: functions of arrays (points, runs).
+ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "mean": stats.mean,
+    "median": lambda values: np.median(values, axis=-1),
+    "iqm": stats.iqm,
+    "max": lambda values: np.max(values, axis=-1),
+    "min": lambda values: np.min(values, axis=-1),
+}
+BANDS = ("sd", "ci", "minmax", "none")
 FORMATS = (".png", ".pdf", ".svg")
-# Runs that logged at different x are joined on the union of their x; beyond this many points the
-# eye sees no difference and an even grid is used.
-MAX_GRID = 2000
+# Of the bootstrap of `--band ci`; the seed is fixed: the same data gives the same figure.
+REPS, SEED = 1000, 0
 _ADDED = ("Unit", "Condition1", "Condition2", "Performance")
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart, darkest first
+# and without the yellow that vanishes on white. With more lines the dashes change.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _LABELS = {
     "TotalEnvInteracts": "Environment steps",
     "Performance": "Average return",
     "AverageEpRet": "Average return (training)",
     "AverageTestEpRet": "Average return (test)",
     "EpLen": "Episode length",
+    "TestEpLen": "Episode length (test)",
     "Time": "Time (s)",
+    "LossPi": "Policy loss",
+    "LossV": "Value loss",
+    "LossQ": "Q loss",
+    "DeltaLossPi": "Change of the policy loss",
+    "DeltaLossV": "Change of the value loss",
+    "KL": "KL divergence",
+    "ClipFrac": "Clipped fraction",
+    "StopIter": "Policy iterations",
+    "BacktrackIters": "Backtracking steps",
+}
+_WORDS = {
+    "EpRet": "return (training)",
+    "TestEpRet": "return (test)",
+    "VVals": "value estimate",
+    "QVals": "Q value",
+    "Q1Vals": "Q1 value",
+    "Q2Vals": "Q2 value",
+    "LogPi": "log-probability",
+}
+_STATISTICS = {
+    "Average": "Average",
+    "Std": "Standard deviation of the",
+    "Max": "Maximum",
+    "Min": "Minimum",
 }
 
 
@@ -68,18 +118,21 @@ def get_datasets(
         return was logged, `Performance`. Runs without a complete row yet are named on standard
         error and left out.
     """
+    import pandas as pd
+
     datasets = []
-    for folder in _run_folders(Path(logdir)):
-        data = _read_progress(folder / "progress.txt")
-        if data is None:
+    for folder in curves.run_folders(Path(logdir)):
+        run, rows = curves.read_rows(folder)
+        curves.report([run], "plot")
+        if not rows:
             continue
-        name = condition or _experiment_name(folder)
+        # quoting=3: a quotation mark in a logged string is a character like any other.
+        table = "\n".join(["\t".join(run.header), *rows])
+        data = pd.read_csv(io.StringIO(table), sep="\t", quoting=3)
         data = data.drop(columns=[c for c in _ADDED if c in data.columns])
-        for source in ("AverageTestEpRet", "AverageEpRet"):
-            if source in data.columns:
-                data["Performance"] = data[source]
-                break
-        data["Condition1"] = name
+        if "Performance" in run.columns:
+            data["Performance"] = run.columns["Performance"]
+        data["Condition1"] = condition or run.exp_name
         datasets.append(data)
     return _number_runs(datasets)
 
@@ -99,7 +152,23 @@ def get_all_datasets(
         select: Keep only folders whose path contains all of these.
         exclude: Leave out folders whose path contains any of these.
     """
-    folders = _complete(all_logdirs)
+    folders = _choose(all_logdirs, legend, select, exclude)
+    datasets: list[pd.DataFrame] = []
+    for i, folder in enumerate(folders):
+        datasets += get_datasets(folder, legend[i] if legend else None)
+    if not datasets:
+        raise SpinupError(_no_rows(folders))
+    return _number_runs(datasets)
+
+
+def _choose(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None,
+    select: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+) -> list[str]:
+    """The folders that are meant, one for each name of the legend if there is one."""
+    folders = curves.complete(all_logdirs)
     if select:
         folders = [f for f in folders if all(word in f for word in select)]
     if exclude:
@@ -111,29 +180,18 @@ def get_all_datasets(
             f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}); "
             "give one name for each."
         )
-    datasets: list[pd.DataFrame] = []
-    for i, folder in enumerate(folders):
-        datasets += get_datasets(folder, legend[i] if legend else None)
-    if not datasets:
-        raise SpinupError(
-            f"No run with a complete row of results in {', '.join(folders)}; "
-            "check the path, or wait for the first epoch."
-        )
-    return _number_runs(datasets)
+    return folders
+
+
+def _no_rows(folders: Sequence[str]) -> str:
+    return (
+        f"No run with a complete row of results in {', '.join(folders)}; "
+        "check the path, or wait for the first epoch."
+    )
 
 
 def _note(message: str) -> None:
     print(f"plot: {message}", file=sys.stderr)
-
-
-def _run_folders(logdir: Path) -> Iterator[Path]:
-    if not logdir.is_dir():
-        raise SpinupError(f"{logdir} is not a folder; give a run directory or a folder of them.")
-    for folder, subfolders, files in os.walk(logdir):
-        # Sorted, so that the numbers of the runs do not depend on the file system.
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        if "progress.txt" in files:
-            yield Path(folder)
 
 
 def _number_runs(datasets: list[pd.DataFrame]) -> list[pd.DataFrame]:
@@ -146,152 +204,100 @@ def _number_runs(datasets: list[pd.DataFrame]) -> list[pd.DataFrame]:
     return datasets
 
 
-def _read_progress(path: Path) -> pd.DataFrame | None:
-    """The complete rows of a `progress.txt`, or None; whatever is left out is named on standard
-    error.
-    """
-    import pandas as pd
-
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        _note(f"{path} cannot be read ({error.strerror}), left out.")
-        return None
-    lines = text.split("\n")
-    # A line still being written is one without its newline: 12.3 may be the beginning of 12.345.
-    if lines.pop():
-        _note(f"{path} ends in a half-written line, which is left out.")
-    if not lines:
-        _note(f"{path} is empty, left out.")
-        return None
-    header = lines[0].rstrip("\r").split("\t")
-    rows, bad = [], []
-    for number, line in enumerate(lines[1:], start=2):
-        fields = line.rstrip("\r").split("\t")
-        if len(fields) == len(header) and fields != header:
-            rows.append(line.rstrip("\r"))
-        elif line.strip():
-            bad.append(number)
-    if bad:
-        _note(f"{path} has damaged lines ({', '.join(map(str, bad))}), left out.")
-    if not rows:
-        _note(f"{path} has no complete row yet, left out.")
-        return None
-    table = "\n".join(["\t".join(header), *rows])
-    # quoting=3: a quotation mark in a logged string is a character like any other.
-    return pd.read_csv(io.StringIO(table), sep="\t", quoting=3)
-
-
-def _experiment_name(folder: Path) -> str:
-    path = folder / "config.json"
-    problem = None
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        name = config.get("exp_name") if isinstance(config, dict) else None
-        if name:
-            return str(name)
-    except FileNotFoundError:
-        problem = "has no config.json"
-    except (OSError, ValueError) as error:
-        problem = f"has a config.json that cannot be read ({error})"
-    # Seeds of one experiment differ in the ending _s<seed>: without it they still fall together.
-    name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
-    if problem:
-        _note(f"{folder} {problem}; it is shown as '{name}'.")
-    return name
-
-
-def _complete(all_logdirs: Sequence[str]) -> list[str]:
-    """Turns prefixes into the folders that begin like that, keeping the order and dropping
-    repetitions.
-    """
-    found: list[str] = []
-    for given in all_logdirs:
-        logdir = os.path.expanduser(str(given))
-        base, prefix = os.path.split(logdir)
-        if prefix in ("", ".", ".."):
-            if not os.path.isdir(logdir):
-                raise SpinupError(f"{given} is not a folder; give a run directory.")
-            matches = [logdir]
-        else:
-            where = base or os.curdir
-            names = sorted(os.listdir(where)) if os.path.isdir(where) else []
-            matches = [
-                os.path.join(base, name)
-                for name in names
-                if name.startswith(prefix)
-                and (prefix.startswith(".") or not name.startswith("."))
-                and os.path.isdir(os.path.join(where, name))
-            ]
-            if not matches:
-                raise SpinupError(f"No folder begins with {given}; check the path.")
-        found += [m for m in matches if m not in found]
-    return found
-
-
 # ------------------------------------------------------------------------------------------ numbers
 
 
-def smooth_values(values: np.ndarray | pd.Series, window: int) -> np.ndarray:
-    """Centred moving average over `window` values; near the ends over those that exist.
+def estimate(
+    matrix: np.ndarray, estimator: str | Callable[..., Any] = "mean", band: str = "sd"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The line and the band's lower and upper edge for runs at common x.
 
-    Returns a new array: the data is left as it was. NaN (an epoch without an episode) does not
-    count.
-    """
-    import pandas as pd
-
-    if window < 1:
-        raise SpinupError(f"The smoothing window must be at least 1, not {window}.")
-    series = pd.Series(np.asarray(values, dtype=float), copy=True)
-    if window > 1:
-        series = series.rolling(window, center=True, min_periods=1).mean()
-    return series.to_numpy(copy=True)
-
-
-def prepare_data(
-    data: pd.DataFrame | Sequence[pd.DataFrame],
-    xaxis: str,
-    value: str,
-    condition: str = "Condition1",
-    smooth: int = 1,
-) -> pd.DataFrame:
-    """What `plot_data` draws: each run smoothed, and brought to the x of the other runs of its
-    condition.
-
-    Where all runs of a condition logged at the same x, nothing is interpolated. Otherwise each is
-    interpolated linearly at the union of their x, inside its own range only: nothing is
-    extrapolated.
+    Args:
+        matrix: One row a run, NaN where a run has no value; those do not count.
+        estimator: One of `ESTIMATORS`, or a function with an argument `axis`.
+        band: `sd` (one standard deviation to either side), `ci` (bootstrap 95 % confidence interval
+            of the estimate, whole runs resampled), `minmax` or `none`.
 
     Returns:
-        A new DataFrame with the columns `xaxis`, `value`, `condition` and `Unit`.
+        Three arrays, one value a column. Where a single run is left the band has no width.
     """
+    function = _estimator(estimator)
+    if band not in BANDS:
+        raise SpinupError(f"The band is one of {', '.join(BANDS)}, not {band}{_near(band, BANDS)}.")
+    line, low, high = np.full((3, matrix.shape[1]), np.nan)
+    there = np.isfinite(matrix)
+    # Runs of different lengths: each group of columns in which the same runs have a value.
+    patterns, group = np.unique(there, axis=1, return_inverse=True)
+    for k, rows in enumerate(patterns.T):
+        if not rows.any():
+            continue
+        columns = np.flatnonzero(group.reshape(-1) == k)
+        values = matrix[np.ix_(rows, columns)].T  # (points, runs)
+        line[columns] = low[columns] = high[columns] = function(values)
+        if values.shape[1] == 1:
+            continue
+        if band == "sd":
+            deviation = values.std(axis=1, ddof=1)
+            low[columns] -= deviation
+            high[columns] += deviation
+        elif band == "minmax":
+            low[columns], high[columns] = values.min(axis=1), values.max(axis=1)
+        elif band == "ci":
+            low[columns], high[columns] = _bootstrap_ci(values, function)
+    return line, low, high
+
+
+def _bootstrap_ci(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    rng = np.random.default_rng(SEED)
+    sizes = [values.shape[1]]
+    if function is stats.mean:  # means need only how often each run was drawn
+        index = np.concatenate(list(stats.resamples(sizes, REPS, rng)))
+        drawn = np.apply_along_axis(np.bincount, 1, index, minlength=sizes[0])
+        return stats.interval(drawn @ values.T / sizes[0])
+    replicates = stats.bootstrap([values.T], lambda v, _: function(v), REPS, rng)
+    return stats.interval(replicates)
+
+
+def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    name = {"amax": "max", "amin": "min"}.get(name, name)  # NumPy's other names
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    if callable(given):
+        function = given
+        return lambda values: np.asarray(function(values, axis=-1), dtype=float)
+    known = ", ".join(ESTIMATORS)
+    raise SpinupError(f"The estimator is one of {known}, not {given}{_near(name, ESTIMATORS)}.")
+
+
+def _near(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}" if near else ""
+
+
+def _curves_of_tables(
+    data: Any, xaxis: str, value: str, condition: str, smooth: int
+) -> dict[str, list[Curve]]:
     import pandas as pd
 
-    curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for run in _split_runs(data, condition):
-        missing = [c for c in (xaxis, value) if c not in run.columns]
+    tables = _split_runs(data, condition)
+    found: dict[str, list[Curve]] = {}
+    for table in tables:
+        name = str(table[condition].iloc[0]) if condition in table.columns and len(table) else "run"
+        missing = [c for c in (xaxis, value) if c not in table.columns]
         if missing:
-            _note(f"a run of '{_label_of(run, condition)}' has no column {missing[0]}, left out.")
+            _note(f"a run of '{name}' has no column {missing[0]}, left out.")
             continue
-        x = pd.to_numeric(run[xaxis], errors="coerce").to_numpy(dtype=float)
-        y = smooth_values(pd.to_numeric(run[value], errors="coerce"), smooth)
-        keep = np.isfinite(x) & np.isfinite(y)
-        if not keep.any():
-            _note(f"a run of '{_label_of(run, condition)}' has no finite {value}, left out.")
-            continue
-        x, y = _sorted_unique(x[keep], y[keep])
-        curves.setdefault(_label_of(run, condition), []).append((x, y))
-    if not curves:
-        raise SpinupError(_no_column(data, xaxis, value))
-    parts = []
-    for name, runs in curves.items():
-        grid = _common_grid([x for x, _ in runs])
-        for unit, (x, y) in enumerate(runs):
-            if len(x) != len(grid) or not np.array_equal(x, grid):
-                inside = grid[(grid >= x[0]) & (grid <= x[-1])]
-                x, y = inside, np.interp(inside, x, y)
-            parts.append(pd.DataFrame({xaxis: x, value: y, condition: name, "Unit": unit}))
-    return pd.concat(parts, ignore_index=True)
+        x, y = (pd.to_numeric(table[c], errors="coerce") for c in (xaxis, value))
+        curve = curves.clean_curve(x, y, smooth)
+        if len(curve[0]):
+            found.setdefault(name, []).append(curve)
+        else:
+            _note(f"a run of '{name}' has no finite {value}, left out.")
+    if not found:
+        names = [{str(c) for c in table.columns} - set(_ADDED[:3]) for table in tables]
+        raise SpinupError(curves.no_column(names, xaxis, value))
+    return found
 
 
 def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
@@ -305,35 +311,6 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
     return [run for _, run in data.groupby(keys, sort=False)] if keys else [data]
 
 
-def _label_of(run: pd.DataFrame, condition: str) -> str:
-    return str(run[condition].iloc[0]) if condition in run.columns and len(run) else "run"
-
-
-def _sorted_unique(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    grid, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    if len(grid) == len(x):
-        order = np.argsort(x, kind="stable")
-        return x[order], y[order]
-    return grid, np.bincount(inverse, weights=y) / counts
-
-
-def _common_grid(grids: list[np.ndarray]) -> np.ndarray:
-    if all(np.array_equal(grids[0], g) for g in grids[1:]):
-        return grids[0]
-    grid = np.unique(np.concatenate(grids))
-    return np.linspace(grid[0], grid[-1], MAX_GRID) if len(grid) > MAX_GRID else grid
-
-
-def _no_column(data: Any, xaxis: str, value: str) -> str:
-    known = sorted({str(c) for run in _split_runs(data, "") for c in run.columns} - set(_ADDED[:3]))
-    for wanted in (xaxis, value):
-        if wanted not in known:
-            near = difflib.get_close_matches(wanted, known, n=1)
-            hint = f"did you mean {near[0]}" if near else f"there are {', '.join(known)}"
-            return f"No run has a column {wanted}; {hint}."
-    return f"No run has a finite {value} over {xaxis} yet; wait for the first episodes to end."
-
-
 # ------------------------------------------------------------------------------------------ drawing
 
 
@@ -344,51 +321,105 @@ def plot_data(
     condition: str = "Condition1",
     smooth: int = 1,
     *,
-    estimator: str = "mean",
+    estimator: str | Callable[..., Any] = "mean",
+    band: str = "sd",
     font_scale: float = 1.5,
     ax: Axes | None = None,
     **kwargs: Any,
 ) -> Axes:
     """Draws `value` over `xaxis`, one line a condition, on the current axes or on `ax`.
 
-    The arguments' data is not changed. Further keywords go to `seaborn.lineplot`.
+    The arguments' data is not changed. Further keywords go to `Axes.plot`; `ci` and `errorbar`, as
+    seaborn has them, stand for `band`, and `palette` names the colours.
     """
-    import matplotlib.pyplot as plt
-    import seaborn as sns
+    if not isinstance(smooth, int) or smooth < 1:
+        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+    for key in ("ci", "errorbar"):
+        if key in kwargs:
+            band = _band_of_seaborn(kwargs.pop(key))
+    found = _curves_of_tables(data, xaxis, value, condition, smooth)
+    if ax is None:
+        import matplotlib.pyplot as plt
 
-    if callable(estimator):  # np.mean and the like, as older scripts pass it
-        estimator = getattr(estimator, "__name__", str(estimator))
-    if estimator not in ESTIMATORS:
-        raise SpinupError(f"The estimator is one of {', '.join(ESTIMATORS)}, not {estimator}.")
-    tidy = prepare_data(data, xaxis, value, condition, smooth)
-    names = list(dict.fromkeys(tidy[condition]))
-    options: dict[str, Any] = {
-        "errorbar": "sd",
-        "linewidth": 2,
-        "palette": "colorblind" if len(names) <= 10 else "husl",
-        "err_kws": {"alpha": 0.2, "linewidth": 0},
-    }
-    options.update(kwargs)
-    with _paper_style(font_scale):
-        ax = plt.gca() if ax is None else ax
-        sns.lineplot(
-            data=tidy,
-            x=xaxis,
-            y=value,
-            hue=condition,
-            hue_order=names,
-            estimator=estimator,
-            ax=ax,
-            **options,
-        )
-        ax.set_xlabel(_LABELS.get(xaxis, xaxis))
-        ax.set_ylabel(_LABELS.get(value, value))
-        ax.margins(x=0)
-        if float(tidy[xaxis].max()) >= 5000:
-            ax.xaxis.set_major_formatter(_thousands)
-        sns.despine(ax=ax)
-        _place_legend(ax, names)
+        with paper_style(font_scale):
+            ax = plt.gca()
+    with paper_style(font_scale):
+        _draw(ax, found, xaxis, value, estimator, band, **kwargs)
     return ax
+
+
+def _band_of_seaborn(given: Any) -> str:
+    kind = given[0] if isinstance(given, tuple) else given
+    if kind is None or kind in BANDS:
+        return kind or "none"
+    return "ci" if isinstance(kind, int | float) else str(kind)
+
+
+def _draw(
+    ax: Axes,
+    found: dict[str, list[Curve]],
+    xaxis: str,
+    value: str,
+    estimator: str | Callable[..., Any],
+    band: str,
+    palette: Any = None,
+    **options: Any,
+) -> None:
+    styles = itertools.cycle(_styles(palette))
+    handles = []
+    for i, (name, runs) in enumerate(found.items()):
+        grid, matrix = curves.align(runs)
+        line, low, high = estimate(matrix, estimator, band)
+        colour, dashes = next(styles)
+        marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
+        style = {"color": colour, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
+        (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
+        handles.append(handle)
+        if band != "none" and len(runs) > 1:
+            shade = ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
+            shade.set_gid(f"band-{i}")
+    ax.set_xlabel(axis_label(xaxis))
+    ax.set_ylabel(axis_label(value))
+    _set_x_range(ax, handles)
+    for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
+        if max(abs(v) for v in axis.get_view_interval()) >= least:
+            axis.set_major_formatter(thousands)
+    ax.spines[["top", "right"]].set_visible(False)
+    place_legend(ax, handles, list(found))
+
+
+def _set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
+    x = np.concatenate([line.get_xdata() for line in lines])
+    low, high = float(x.min()), float(x.max())
+    if low == high:
+        return  # matplotlib leaves room around a single point
+    # Training starts at 0; a first row at 4000 of 200,000 steps is no reason to hide that.
+    ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
+
+
+def _styles(palette: Any = None) -> list[tuple[Any, Any]]:
+    colours: Sequence[Any] = COLOURS
+    if palette is not None:
+        import seaborn as sns
+
+        colours = sns.color_palette(palette)
+    return [(colour, dashes) for dashes in DASHES for colour in colours]
+
+
+def axis_label(column: str) -> str:
+    """A column's name in words: `LossPi` is "Policy loss", `MaxEpRet` "Maximum return (training)".
+
+    A name that nobody here knows is taken apart at its capitals.
+    """
+    if column in _LABELS:
+        return _LABELS[column]
+    statistic, rest = re.fullmatch(r"(Average|Std|Max|Min|)(.*)", column, re.S).groups()  # type: ignore[union-attr]
+    if rest in _WORDS:
+        words = _WORDS[rest]
+        return f"{_STATISTICS[statistic]} {words}" if statistic else words[0].upper() + words[1:]
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", column).split()
+    lowered = [p if p[1:] != p[1:].lower() or len(p) == 1 else p.lower() for p in parts[1:]]
+    return " ".join([*parts[:1], *lowered]) or column
 
 
 def make_plots(
@@ -401,9 +432,10 @@ def make_plots(
     smooth: int = 1,
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    estimator: str = "mean",
+    estimator: str | Callable[..., Any] = "mean",
     *,
-    save: str | os.PathLike[str] | None = None,
+    band: str = "sd",
+    save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
 ) -> list[Path]:
     """Draws one figure a value, and shows it or writes it.
 
@@ -414,100 +446,222 @@ def make_plots(
         count: One line a run instead of one a condition.
         font_scale: Size of the text; 1 is matplotlib's.
         smooth: Width of the moving average, in epochs.
-        estimator: What the line shows of the runs at one x: mean, median, max or min.
-        save: File to write (.png, .pdf or .svg); several values add their name to it. Where there
-            is no display and nothing is said here, `spinup-plot.png` is written.
+        estimator: What the line shows of the runs at one x: mean, median, iqm, max or min.
+        band: What the shade around it shows: sd, ci, minmax or none (`estimate`).
+        save: File or files to write (.png, .pdf or .svg); several values add their name to it.
+            Where there is no display and nothing is said here, `spinup-plot.png` is written.
 
     Returns:
         The files written.
     """
-    if save is not None and Path(save).suffix.lower() not in FORMATS:
-        raise SpinupError(f"--save takes a file that ends in {', '.join(FORMATS)}, not {save}.")
-    _use_a_backend_that_works()
-    import matplotlib.pyplot as plt
-
+    _estimator(estimator)
+    estimate(np.zeros((1, 1)), "mean", band)  # refuses a wrong band before anything is read
+    if smooth < 1:
+        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+    files = output_files(save)
     xaxis = xaxis or DEFAULT_XAXIS
     wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
-    data = get_all_datasets(all_logdirs, legend, select, exclude)
-    condition = "Condition2" if count else "Condition1"
-    if save is None and not _can_show():
-        save = "spinup-plot.png"
-        _note("there is no display, the figure goes into a file.")
+    folders = _choose(all_logdirs, legend, select, exclude)
+    runs: list[tuple[str, curves.Run]] = []
+    for i, folder in enumerate(folders):
+        for run in curves.read_runs([folder], {xaxis, *wanted}):
+            runs.append((legend[i] if legend else run.exp_name, run))
+    named = [(name, run) for name, run in runs if run.length]
+    if count:
+        named = [(f"{name}-{i}", run) for i, (name, run) in enumerate(named)]
+    drawings = [(value, _curves_of_runs(named, xaxis, value, smooth)) for value in wanted if named]
+    curves.report([run for _, run in runs], "plot")
+    if not named:
+        raise SpinupError(_no_rows(folders))
 
+    if not files and not can_show():
+        files = output_files("spinup-plot.png")
+        _note("there is no display, the figure goes into a file.")
     written: list[Path] = []
-    for value in wanted:
-        with _paper_style(font_scale):
-            figure = plt.figure(figsize=(8, 5.5), layout="constrained")
-        try:
-            plot_data(
-                data, xaxis, value, condition, smooth, estimator=estimator, font_scale=font_scale
-            )
-            if save is not None:
-                path = _file_of(Path(save), value, len(wanted))
-                # Type 42 keeps the text of a PDF as text, which journals ask for.
-                with plt.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none"}):
-                    figure.savefig(path, dpi=200, bbox_inches="tight", facecolor="white")
-                written.append(path)
-                print(f"wrote {path}")
-        finally:
-            if save is not None:  # on screen the user closes it
-                plt.close(figure)
-    if save is None:
+    for value, found in drawings:
+        with paper_style(font_scale):
+            figure = new_figure((8, 5.5), on_screen=not files)
+            ax = figure.subplots()
+            _draw(ax, found, xaxis, value, estimator, band)
+            _make_room(figure, ax)
+            written += save_figure(figure, [_file_of(f, value, len(wanted)) for f in files])
+    if not files:
+        import matplotlib.pyplot as plt
+
         plt.show()
     return written
 
 
+def _curves_of_runs(
+    named: Sequence[tuple[str, curves.Run]], xaxis: str, value: str, smooth: int
+) -> dict[str, list[Curve]]:
+    found: dict[str, list[Curve]] = {}
+    for name, run in named:
+        missing = [c for c in (xaxis, value) if c not in run.columns]
+        if missing:
+            run.problems.append(f"there is no column {missing[0]}, the run is left out")
+            continue
+        curve = curves.clean_curve(run.columns[xaxis], run.columns[value], smooth)
+        if len(curve[0]):
+            found.setdefault(name, []).append(curve)
+        else:
+            run.problems.append(f"there is no finite {value} yet, the run is left out")
+    if not found:
+        raise SpinupError(curves.no_column((run.header for _, run in named), xaxis, value))
+    return found
+
+
+# ------------------------------------------------------------------------- figures, also of compare
+
+
+def output_files(
+    save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+) -> list[Path]:
+    """The files to write; refuses what could not be written, before any work is done."""
+    given = [save] if isinstance(save, str | os.PathLike) else list(save or [])
+    files = [Path(os.path.expanduser(os.fspath(f))) for f in given]
+    for file in files:
+        if file.suffix.lower() not in FORMATS:
+            raise SpinupError(f"--save takes a file that ends in {', '.join(FORMATS)}, not {file}.")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpinupError(f"Cannot write {file} ({error.strerror}).") from None
+        if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            why = "it is a folder" if file.is_dir() else "no permission"
+            raise SpinupError(f"Cannot write {file} ({why}).")
+    return files
+
+
+def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
+    """An empty figure; pyplot, and so a window, only where it is shown on the screen."""
+    if on_screen:
+        _use_a_backend_that_works()
+        import matplotlib.pyplot as plt
+
+        return plt.figure(figsize=size, layout="constrained")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
+def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
+    """Writes a figure; the same figure gives the same bytes."""
+    import matplotlib
+
+    # Type 42 keeps the text of a PDF as text, which journals ask for.
+    style: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "spinup"}
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    for file in files:
+        metadata = dates.get(file.suffix.lower())
+        try:
+            with matplotlib.rc_context(style):
+                figure.savefig(
+                    file, dpi=200, bbox_inches="tight", facecolor="white", metadata=metadata
+                )
+        except OSError as error:
+            raise SpinupError(f"Cannot write {file} ({error.strerror or error}).") from None
+        print(f"wrote {file}")
+    return list(files)
+
+
 def _file_of(path: Path, value: str, count: int) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path if count == 1 else path.with_name(f"{path.stem}-{value}{path.suffix}")
+    name = re.sub(r"[^\w.-]", "-", value)
+    return path if count == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
 @contextmanager
-def _paper_style(font_scale: float) -> Iterator[None]:
-    import matplotlib.pyplot as plt
-    import seaborn as sns
+def paper_style(font_scale: float) -> Iterator[None]:
+    """The look of the figures; a context, so that a notebook keeps its own style afterwards."""
+    import matplotlib
 
-    # A context, not sns.set: a notebook that draws its own figures afterwards keeps its style.
-    style = dict(sns.axes_style("ticks"))
-    style.update(sns.plotting_context("notebook", font_scale=font_scale))
-    style.update(
-        {
-            "axes.grid": True,
-            "grid.color": "0.9",
-            "grid.linewidth": 0.8,
-            "axes.axisbelow": True,
-            "axes.edgecolor": "0.3",
-            "legend.frameon": False,
-            "font.family": ["sans-serif"],
-        }
-    )
-    with plt.rc_context(style):
+    text, small = 12 * font_scale, 11 * font_scale
+    style: Any = {
+        "font.family": ["sans-serif"],
+        "font.size": text,
+        "axes.titlesize": text,
+        "axes.labelsize": text,
+        "xtick.labelsize": small,
+        "ytick.labelsize": small,
+        "legend.fontsize": small,
+        "figure.facecolor": "white",
+        "axes.facecolor": "white",
+        "axes.edgecolor": "0.3",
+        "axes.labelcolor": "0.1",
+        "axes.linewidth": 1.0,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "0.92",
+        "grid.linewidth": 0.8,
+        "grid.linestyle": "-",
+        "lines.linewidth": 2.0,
+        "lines.solid_capstyle": "round",
+        "xtick.direction": "out",
+        "ytick.direction": "out",
+        "xtick.color": "0.3",
+        "ytick.color": "0.3",
+        "xtick.labelcolor": "0.1",
+        "ytick.labelcolor": "0.1",
+        "legend.frameon": False,
+        "legend.handlelength": 1.8,
+        "text.parse_math": False,  # a dollar in the name of an experiment is a dollar
+    }
+    with matplotlib.rc_context(style):
         yield
 
 
-def _thousands(value: float, _position: float = 0) -> str:
-    """100000 as 100k and 3000000 as 3M: shorter than digits, plainer than powers of ten."""
-    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+def thousands(value: float, _position: float = 0) -> str:
+    """100000 as 100K and 3000000 as 3M: shorter than digits, plainer than powers of ten."""
+    sign = "\N{MINUS SIGN}" if value < 0 else ""
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
+            return f"{sign}{abs(value) / size:g}{letter}"
+    return f"{sign}{abs(value):g}"
 
 
-def _place_legend(ax: Axes, names: list[str]) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    if len(names) == 1 and names[0] == "run":  # nothing that a legend could tell
-        legend = ax.get_legend()
-        if legend is not None:
-            legend.remove()
+def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """A legend where it covers nothing that is drawn: in a free corner, else beside the axes."""
+    if list(names) == ["run"]:  # nothing that a legend could tell
         return
-    outside = len(names) > 6
-    ax.legend(
-        handles,
-        labels,
-        title=None,
-        fontsize="small",
-        **({"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} if outside else {"loc": "best"}),
-        ncols=math.ceil(len(names) / 20),
+    # matplotlib leaves out what begins with an underscore.
+    labels = [f" {name}" if name.startswith("_") else name for name in names]
+    options: dict[str, Any] = {"fontsize": "small", "borderaxespad": 0.4}
+    if len(names) <= 8:
+        figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
+        assert figure is not None
+        figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout, for the corners
+        for corner in ("lower right", "upper left", "upper right", "lower left", "center right"):
+            legend = ax.legend(handles, labels, loc=corner, **options)
+            if not _covers(ax, legend.get_window_extent()):
+                return
+            legend.remove()
+    columns = math.ceil(len(names) / 20)
+    beside: Any = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "ncols": columns}
+    ax.legend(handles, labels, **beside, **options)
+
+
+def _make_room(figure: Figure, ax: Axes) -> None:
+    """Widens a figure by a legend beside its axes, so that the axes keep their size."""
+    legend = ax.get_legend()
+    if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
+
+
+def _takes_root(ax: Axes) -> bool:
+    import inspect
+
+    return "root" in inspect.signature(ax.get_figure).parameters  # matplotlib >= 3.10
+
+
+def _covers(ax: Axes, box: Any) -> bool:
+    for line in ax.lines:
+        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+            return True
+    return any(
+        band.get_transform().transform_path(path).intersects_bbox(box, filled=True)
+        for band in ax.collections
+        for path in band.get_paths()
     )
 
 
@@ -525,9 +679,11 @@ def _use_a_backend_that_works() -> None:
         matplotlib.use("Agg")
 
 
-def _can_show() -> bool:
+def can_show() -> bool:
+    """Whether a figure could be shown."""
     import matplotlib
 
+    _use_a_backend_that_works()
     backend = matplotlib.get_backend().lower()
     return backend not in ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 
@@ -535,9 +691,8 @@ def _can_show() -> bool:
 # ------------------------------------------------------------------------------------- command line
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m spinup.run plot ...`; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="spinup plot", description="Draws learning curves.")
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="spinup plot", description="Draws learning curves.")
     parser.add_argument(
         "logdir", nargs="+", help="run directory or folder of them; without a final slash, a prefix"
     )
@@ -555,13 +710,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--select", nargs="*", help="only folders whose path contains all of these")
     parser.add_argument("--exclude", nargs="*", help="no folder whose path contains any of these")
     parser.add_argument(
-        "--est", default="mean", choices=ESTIMATORS, help="what the line shows of the runs"
+        "--est",
+        default="mean",
+        metavar="|".join(ESTIMATORS),
+        help="what the line shows of the runs; iqm is the interquartile mean",
     )
     parser.add_argument(
-        "--save", metavar="FILE", help="write FILE (.png, .pdf or .svg), show nothing"
+        "--band",
+        default="sd",
+        metavar="|".join(BANDS),
+        help="the shade: standard deviation, bootstrap 95 %% interval of the estimate, or range",
     )
-    args = parser.parse_args(argv)
+    parser.add_argument(
+        "--save",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        help="write FILE (.png, .pdf or .svg), show nothing",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m spinup.run plot ...`; returns the exit status."""
     try:
+        args = _parser().parse_args(argv)
         make_plots(
             args.logdir,
             args.legend,
@@ -572,6 +745,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             select=args.select,
             exclude=args.exclude,
             estimator=args.est,
+            band=args.band,
             save=args.save,
         )
     except SpinupError as error:

@@ -1,9 +1,12 @@
 """The plotter: what it draws is what the files say."""
 
+import importlib.util
 import json
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -13,8 +16,17 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from spinup.utils import plot
+from spinup.utils import curves, plot
 from spinup.utils.errors import SpinupError
+
+
+def svg_figure(path, axes=1):
+    spec = importlib.util.spec_from_file_location(
+        "svg_reader", Path(__file__).with_name("svg_reader.py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.SvgFigure(path, axes)
 
 
 @pytest.fixture(autouse=True)
@@ -191,9 +203,11 @@ def test_smoothing_is_the_mean_over_a_centred_window(window):
 
 def test_pitfall_32_a_window_longer_than_the_run_works(tmp_path):
     write_run(tmp_path / "r", curve([1.0, 2.0, 6.0]))
-    tidy = plot.prepare_data(plot.get_datasets(tmp_path), "Epoch", "Performance", smooth=50)
-    np.testing.assert_allclose(tidy["Performance"], [3.0, 3.0, 3.0])
-    assert len(tidy) == 3
+    x, y = drawn(plot.plot_data(plot.get_datasets(tmp_path), "Epoch", "Performance", smooth=50))[
+        "ppo"
+    ]
+    np.testing.assert_array_equal(x, [0, 1, 2])
+    np.testing.assert_allclose(y, [3.0, 3.0, 3.0])
 
 
 def test_pitfall_32_smoothing_does_not_change_the_data(tmp_path):
@@ -212,13 +226,13 @@ def test_pitfall_32_smoothing_does_not_change_the_data(tmp_path):
 def test_pitfall_32_different_x_grids_meet_on_a_common_one(tmp_path):
     write_run(tmp_path / "r_s0", curve([0.0, 10.0, 20.0], step=100))  # x 100, 200, 300: y = x/10-10
     write_run(tmp_path / "r_s1", curve([5.0, 35.0], step=150))  # x 150, 300: y = x/5 - 25
-    tidy = plot.prepare_data(plot.get_datasets(tmp_path), "TotalEnvInteracts", "Performance")
-    first, second = (tidy[tidy["Unit"] == u] for u in (0, 1))
-    assert first["TotalEnvInteracts"].tolist() == [100, 150, 200, 300]
-    np.testing.assert_allclose(first["Performance"], [0, 5, 10, 20])
+    runs = curves.read_runs([tmp_path], ["TotalEnvInteracts", "Performance"])
+    grid, matrix = curves.align(
+        [(r.columns["TotalEnvInteracts"], r.columns["Performance"]) for r in runs]
+    )
+    np.testing.assert_array_equal(grid, [100, 150, 200, 300])
     # Nothing is made up before the second run's first row.
-    assert second["TotalEnvInteracts"].tolist() == [150, 200, 300]
-    np.testing.assert_allclose(second["Performance"], [5, 15, 35])
+    np.testing.assert_allclose(matrix, [[0, 5, 10, 20], [np.nan, 5, 15, 35]])
     x, y = drawn(plot.plot_data(plot.get_datasets(tmp_path), "TotalEnvInteracts", "Performance"))[
         "ppo"
     ]
@@ -226,31 +240,103 @@ def test_pitfall_32_different_x_grids_meet_on_a_common_one(tmp_path):
     np.testing.assert_allclose(y, [0, 5, 12.5, 27.5])
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_alignment_interpolates_inside_a_runs_own_range_and_nowhere_else(seed):
+    rng = np.random.default_rng(seed)
+    runs = []
+    for _ in range(4):
+        x = np.unique(rng.integers(0, 1000, size=rng.integers(1, 30))).astype(float)
+        runs.append((x, rng.normal(size=len(x))))
+    grid, matrix = curves.align(runs)
+    np.testing.assert_array_equal(grid, sorted({v for x, _ in runs for v in x}))
+    for (x, y), row in zip(runs, matrix, strict=True):
+        inside = (grid >= x[0]) & (grid <= x[-1])
+        np.testing.assert_array_equal(np.isfinite(row), inside)
+        np.testing.assert_allclose(row[np.isin(grid, x)], y)  # its own points as they are
+        for g, v in zip(grid[inside], row[inside], strict=True):
+            k = min(np.searchsorted(x, g, side="right"), len(x) - 1)
+            if len(x) > 1:
+                slope = (y[k] - y[k - 1]) / (x[k] - x[k - 1])
+                assert v == pytest.approx(y[k - 1] + slope * (g - x[k - 1]))
+
+
 def test_many_different_x_end_up_on_an_even_grid_over_the_same_range():
     rng = np.random.default_rng(0)
     runs = []
-    for unit in range(5):
+    for _ in range(5):
         x = np.sort(rng.uniform(0, 1e6, size=1000))
-        runs.append(pd.DataFrame({"x": x, "y": 2 * x, "Condition1": "c", "Unit": unit}))
-    tidy = plot.prepare_data(runs, "x", "y")
-    assert tidy["x"].nunique() == plot.MAX_GRID
-    np.testing.assert_allclose(tidy["y"], 2 * tidy["x"], rtol=1e-9)
-    every = np.concatenate([r["x"] for r in runs])
-    assert tidy["x"].min() == every.min() and tidy["x"].max() == every.max()
+        runs.append((x, 2 * x))
+    grid, matrix = curves.align(runs)
+    assert len(grid) == curves.MAX_GRID
+    every = np.concatenate([x for x, _ in runs])
+    assert grid[0] == every.min() and grid[-1] == every.max()
+    np.testing.assert_allclose(np.nanmean(matrix, axis=0), 2 * grid, rtol=1e-9)
+
+
+def test_several_rows_at_one_x_become_their_mean_and_x_is_sorted():
+    x, y = curves.clean_curve([3.0, 1.0, 3.0, 2.0], [10.0, 0.0, 20.0, 5.0])
+    np.testing.assert_array_equal(x, [1, 2, 3])
+    np.testing.assert_array_equal(y, [0, 5, 15])
 
 
 def test_epochs_without_an_episode_are_bridged_not_drawn_as_zero(tmp_path):
     write_run(tmp_path / "r", curve([float("nan"), 2.0, float("nan"), 4.0]))
-    tidy = plot.prepare_data(plot.get_datasets(tmp_path), "Epoch", "Performance")
-    assert tidy["Epoch"].tolist() == [1, 3] and tidy["Performance"].tolist() == [2.0, 4.0]
+    x, y = drawn(plot.plot_data(plot.get_datasets(tmp_path), "Epoch", "Performance"))["ppo"]
+    assert x.tolist() == [1, 3] and y.tolist() == [2.0, 4.0]
 
 
 def test_one_table_of_several_runs_is_smoothed_run_by_run(tmp_path):
     write_run(tmp_path / "r_s0", curve([0.0, 0.0]))
     write_run(tmp_path / "r_s1", curve([100.0, 100.0]))
     table = pd.concat(plot.get_datasets(tmp_path), ignore_index=True)
-    tidy = plot.prepare_data(table, "Epoch", "Performance", smooth=3)
-    assert sorted(tidy["Performance"]) == [0.0, 0.0, 100.0, 100.0]
+    ax = plot.plot_data(table, "Epoch", "Performance", smooth=3, band="minmax")
+    assert drawn(ax)["ppo"][1].tolist() == [50.0, 50.0]
+    heights = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert set(heights) == {0.0, 100.0}
+
+
+# By hand: of 8 values the 2 lowest and 2 highest go, of 7 one each, of 3 none.
+@pytest.mark.parametrize(
+    "values, wanted",
+    [
+        ([1, 2, 3, 4, 5, 6, 7, 1000], (3 + 4 + 5 + 6) / 4),
+        ([-100, 2, 3, 4, 5, 6, 7], (2 + 3 + 4 + 5 + 6) / 5),
+        ([9, 1, 2], 4.0),
+        ([0, 10, 20, 90], 15.0),
+        ([5], 5.0),
+    ],
+)
+def test_iqm_by_hand(values, wanted):
+    line, _, _ = plot.estimate(np.array(values, float)[:, None], "iqm", "none")
+    assert line[0] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_where_a_run_has_ended_the_line_is_that_of_the_others():
+    matrix = np.array([[1.0, 2.0, np.nan], [3.0, 6.0, 8.0]])
+    for band, low, high in (
+        ("sd", [2 - 2**0.5, 4 - 8**0.5, 8], [2 + 2**0.5, 4 + 8**0.5, 8]),
+        ("minmax", [1, 2, 8], [3, 6, 8]),
+        ("none", [2, 4, 8], [2, 4, 8]),
+    ):
+        line, lower, upper = plot.estimate(matrix, "mean", band)
+        np.testing.assert_allclose(line, [2, 4, 8])
+        np.testing.assert_allclose(lower, low)
+        np.testing.assert_allclose(upper, high)
+
+
+@pytest.mark.parametrize("estimator", ["mean", "median", "iqm"])
+def test_the_bootstrap_band_is_an_interval_of_the_estimate_and_always_the_same(estimator):
+    # 40 normal runs: the interval of the mean is about 2 * 1.96 / sqrt(40) wide.
+    matrix = np.random.default_rng(3).normal(size=(40, 60))
+    line, low, high = plot.estimate(matrix, estimator, "ci")
+    again = plot.estimate(matrix, estimator, "ci")
+    for first, second in zip((line, low, high), again, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert (low < line).all() and (line < high).all()
+    wider = {"mean": 1.0, "iqm": 1.09, "median": 1.25}[estimator]  # asymptotic standard errors
+    assert np.mean(high - low) == pytest.approx(wider * 2 * 1.96 / 40**0.5, rel=0.1)
+    # It covers the truth, 0, at about 95 of 100 points.
+    assert 0.8 <= np.mean((low <= 0) & (high >= 0)) <= 1.0
 
 
 # ------------------------------------------------------------------------------------- drawing
@@ -267,7 +353,9 @@ def test_the_line_is_the_estimate_over_the_runs_of_the_files(tmp_path, estimator
     )
     x, y = drawn(ax)["ppo"]
     np.testing.assert_array_equal(x, 1000 * np.arange(1, 7))
-    np.testing.assert_allclose(y, getattr(np, estimator)(values, axis=0))
+    middle = np.sort(values, axis=0)[1:3].mean(axis=0)  # iqm of four
+    wanted = middle if estimator == "iqm" else getattr(np, estimator)(values, axis=0)
+    np.testing.assert_allclose(y, wanted)
 
 
 def test_the_band_is_one_standard_deviation_over_the_runs(tmp_path):
@@ -293,9 +381,11 @@ def test_count_draws_every_run_by_itself(tmp_path):
 def test_runs_without_the_column_are_named_and_left_out(tmp_path, capsys):
     write_run(tmp_path / "a", curve([1.0]), "has-it")
     write_run(tmp_path / "b", {"Epoch": [0], "Loss": [2.0]}, "has-not")
-    tidy = plot.prepare_data(plot.get_datasets(tmp_path), "Epoch", "Performance")
-    assert set(tidy["Condition1"]) == {"has-it"}
+    ax = plot.plot_data(plot.get_datasets(tmp_path), "Epoch", "Performance")
+    assert set(drawn(ax)) == {"has-it"}
     assert "has-not" in capsys.readouterr().err
+    plot.make_plots([f"{tmp_path}/"], xaxis="Epoch", save=tmp_path / "o.png")
+    assert f"{tmp_path / 'b'}: there is no column Performance" in capsys.readouterr().err
 
 
 def test_an_unknown_column_names_the_nearest(tmp_path):
@@ -334,6 +424,143 @@ def test_only_windows_without_a_display_become_agg(monkeypatch, backend, display
     assert chosen == wanted
 
 
+# ------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("estimator", ["mean", "median", "iqm"])
+@pytest.mark.parametrize("band", ["sd", "ci", "minmax"])
+def test_the_file_shows_the_numbers_of_the_runs(tmp_path, estimator, band):
+    """From progress.txt to the SVG and back, through the ticks and labels that are in the file."""
+    rng = np.random.default_rng(7)
+    steps = 4000 * np.arange(1, 41)
+    values = {
+        name: top * (1 - np.exp(-steps / 5e4)) + 0.1 * top * rng.normal(size=(6, 40))
+        for name, top in (("ppo", 300.0), ("td3", -900.0))
+    }
+    for name, runs in values.items():
+        for seed, returns in enumerate(runs):
+            write_run(tmp_path / name / f"{name}_s{seed}", curve(returns, step=4000), name)
+    out = tmp_path / "o.svg"
+    args = [f"{tmp_path}/ppo/", f"{tmp_path}/td3/", "--est", estimator, "--band", band]
+    assert plot.main([*args, "--save", str(out)]) == 0
+
+    figure = svg_figure(out)
+    order = figure.legend()
+    assert order == {"ppo": 0, "td3": 1}
+    assert {"Environment steps", "Average return"} <= set(figure.texts())
+    for name, runs in values.items():
+        middle = np.sort(runs, axis=0)[1:5]  # of six, one goes at either end
+        line = {
+            "mean": runs.mean(axis=0),
+            "median": np.median(runs, axis=0),
+            "iqm": middle.mean(axis=0),
+        }[estimator]
+        # SVG has six decimals of a point and the axes are about 400 points wide.
+        accuracy = 1e-4 * np.ptp(np.concatenate(list(values.values())))
+        x, y = figure.curve(order[name])
+        np.testing.assert_allclose(x, steps, atol=1.0)
+        np.testing.assert_allclose(y, line, atol=accuracy)
+        x, low, high = figure.band(order[name])
+        np.testing.assert_allclose(x, steps, atol=1.0)
+        if band == "sd":
+            sd = runs.std(axis=0, ddof=1)
+            edges = line - sd, line + sd
+        elif band == "minmax":
+            edges = runs.min(axis=0), runs.max(axis=0)
+        else:
+            _, *edges = plot.estimate(runs, estimator, "ci")
+        np.testing.assert_allclose(low, edges[0], atol=accuracy)
+        np.testing.assert_allclose(high, edges[1], atol=accuracy)
+
+
+def test_the_file_shows_runs_of_different_lengths_and_grids(tmp_path):
+    write_run(tmp_path / "r_s0", curve([0.0, 10.0, 20.0], step=100))
+    write_run(tmp_path / "r_s1", curve([5.0, 35.0], step=150))
+    write_run(tmp_path / "r_s2", curve([1.0, 3.0, 5.0, 7.0, 9.0, 11.0], step=100))
+    out = tmp_path / "o.svg"
+    plot.make_plots([f"{tmp_path}/"], band="minmax", save=out)
+    x, y = svg_figure(out).curve(0)
+    np.testing.assert_allclose(x, [100, 150, 200, 300, 400, 500, 600], atol=0.01)
+    wanted = [0.5, 4.0, 28 / 3, 20.0, 7.0, 9.0, 11.0]
+    np.testing.assert_allclose(y, wanted, atol=0.01)
+    x, low, high = svg_figure(out).band(0)
+    np.testing.assert_allclose(low, [0, 2, 3, 5, 7, 9, 11], atol=0.01)
+    np.testing.assert_allclose(high, [1, 5, 15, 35, 7, 9, 11], atol=0.01)
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_the_same_data_gives_the_same_file(tmp_path, suffix):
+    for seed, returns in enumerate(np.random.default_rng(0).normal(size=(4, 5))):
+        write_run(tmp_path / "d" / f"r_s{seed}", curve(returns))
+    for name in ("a", "b"):
+        plot.make_plots([f"{tmp_path}/d/"], band="ci", save=tmp_path / f"{name}.{suffix}")
+    assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+def test_several_files_are_written_at_once(tmp_path):
+    write_run(tmp_path / "r_s0", curve([1.0, 2.0]))
+    files = [tmp_path / name for name in ("a.png", "b.pdf", "c.svg")]
+    args = [f"{tmp_path}/r", "--save", str(files[0]), str(files[1]), "--save", str(files[2])]
+    assert plot.main(args) == 0
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_names_that_mean_something_to_matplotlib_are_shown_as_they_are(tmp_path):
+    for i, name in enumerate(["_private", "cost_$5$_{x}", "100%", "a<b&c"]):
+        write_run(tmp_path / f"r{i}", curve([1.0 + i, 2.0 + i]), name)
+    out = tmp_path / "o.svg"
+    plot.make_plots([f"{tmp_path}/"], save=out)
+    legend = svg_figure(out).legend()
+    assert list(legend) == ["_private", "cost_$5$_{x}", "100%", "a<b&c"]
+
+
+@pytest.mark.parametrize("lines", [1, 3, 7, 8, 9, 30])
+def test_the_legend_covers_no_curve_and_lines_differ(tmp_path, lines):
+    rng = np.random.default_rng(lines)
+    tables = []
+    for i in range(lines):  # all over the axes: no corner is free with many
+        y = rng.uniform(0, 1, size=30) if lines > 3 else np.linspace(0, 1, 30) ** (i + 1)
+        tables.append(pd.DataFrame({"x": np.arange(30), "y": y, "Condition1": f"line{i}"}))
+    figure = plt.figure(figsize=(8, 5.5), layout="constrained")
+    ax = plot.plot_data(tables, "x", "y", ax=figure.subplots())
+    figure.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == [f"line{i}" for i in range(lines)]
+    for line in ax.lines:
+        points = line.get_transform().transform_path(line.get_path())
+        assert not points.intersects_bbox(box, filled=False)
+    styles = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
+    assert len(styles) == min(lines, len(plot.COLOURS) * len(plot.DASHES))
+
+
+@pytest.mark.parametrize(
+    "column, label",
+    [
+        ("TotalEnvInteracts", "Environment steps"),
+        ("Performance", "Average return"),
+        ("LossPi", "Policy loss"),
+        ("MaxEpRet", "Maximum return (training)"),
+        ("StdQ1Vals", "Standard deviation of the Q1 value"),
+        ("QVals", "Q value"),
+        ("Epoch", "Epoch"),
+        ("MyOwnThing", "My own thing"),
+        ("success_rate", "success rate"),
+        ("KLDivergence2", "KLDivergence2"),
+    ],
+)
+def test_axes_are_labelled_in_words(column, label):
+    assert plot.axis_label(column) == label
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(0, "0"), (500, "500"), (1000, "1K"), (2500, "2.5K"), (1e5, "100K"), (3e6, "3M"), (2e9, "2B")],
+)
+def test_thousands_are_short(value, text):
+    assert plot.thousands(value) == text
+    assert plot.thousands(-value) == (f"\N{MINUS SIGN}{text}" if value else "0")
+
+
 @pytest.mark.parametrize(
     "suffix, magic", [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")]
 )
@@ -355,14 +582,120 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "args", [["nowhere/at-all"], ["{}/r", "--save", "o.bmp"], ["{}/r", "-s", "0"]]
+    "args, sentence",
+    [
+        ([], "The following arguments are required: logdir; 'spinup plot --help' explains"),
+        (["nowhere/at-all"], "No folder begins with nowhere/at-all; check the path."),
+        (["{}/rr_s0"], "No folder begins with {}/rr_s0; did you mean {}/r_s0."),
+        (["{}/nothing/"], "{}/nothing/ is not a folder; give a run directory."),
+        (["{}/empty"], "No run with a complete row of results in {}/empty; check the path, or"),
+        (["{}/r", "-y", "AverageEpRat"], "No run has a column AverageEpRat; did you mean Average"),
+        (["{}/r", "-x", "Steps"], "No run has a column Steps; "),
+        (["{}/r", "-s", "0"], "The smoothing window must be at least 1, not 0."),
+        (["{}/r", "-s", "three"], "Argument -s/--smooth: invalid int value: 'three'; 'spinup plot"),
+        (["{}/r", "--est", "iq"], "one of mean, median, iqm, max, min, not iq; did you mean iqm"),
+        (["{}/r", "--est", "os.system"], "one of mean, median, iqm, max, min, not os.system."),
+        (["{}/r", "--band", "std"], "The band is one of sd, ci, minmax, none, not std; did you me"),
+        (["{}/r", "--smoth", "3"], "There is no argument --smoth; did you mean --smooth."),
+        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0); give one name"),
+        (["{}/r", "--select", "x"], "No folder is left after --select and --exclude; loosen them."),
+        (["{}/r", "--save", "o.bmp"], "--save takes a file that ends in .png, .pdf, .svg, not o.b"),
+        (["{}/r", "--save", "{}/file/o.png"], "Cannot write {}/file/o.png ("),
+        (["{}/r", "--save", "{}/dir.png"], "Cannot write {}/dir.png (it is a folder)."),
+    ],
 )
-def test_main_says_one_sentence_and_fails_on_wrong_input(tmp_path, capsys, args):
+def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, sentence):
     write_run(tmp_path / "r_s0", curve([1.0]))
-    args = [a.format(tmp_path) for a in args] + ([] if "--save" in args else ["--save", "o.png"])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "dir.png").mkdir()
+    (tmp_path / "file").write_text("")
+    args = [a.format(tmp_path) for a in args]
+    if args and "--save" not in args:
+        args += ["--save", str(tmp_path / "o.png")]
     assert plot.main(args) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("spinup: ") and "Traceback" not in err and err.count("\n") == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("spinup: ") and said.err.count("\n") == 1 and said.out == ""
+    assert sentence.replace("{}", str(tmp_path)) in said.err
+    assert not (tmp_path / "o.png").exists()
+
+
+class Bomb:
+    """Opening the pickle of one makes a file."""
+
+    def __init__(self, canary):
+        self.canary = canary
+
+    def __reduce__(self):
+        return open, (str(self.canary), "w")
+
+
+def test_broken_runs_are_named_in_one_line_each_and_do_not_stop_the_rest(tmp_path, capsys):
+    data = tmp_path / "data"
+    write_run(data / "good_s0", curve([1.0, 2.0, 3.0]), "good")
+    write_run(data / "going_s0", curve([4.0, 5.0]), "going", tail="2\t3.")
+    bomb = pickle.dumps(Bomb(tmp_path / "executed"))
+    write_run(data / "pickled_s0", curve([1.0]))
+    for name in ("progress.txt", "config.json"):
+        (data / "pickled_s0" / name).write_bytes(bomb)
+    write_run(data / "noise_s0", curve([1.0]))
+    (data / "noise_s0" / "progress.txt").write_bytes(np.random.default_rng(0).bytes(5000))
+    (data / "empty_s0").mkdir()
+    (data / "empty_s0" / "progress.txt").touch()
+    write_run(
+        data / "words_s0",
+        {"Epoch": [0, 1], "AverageEpRet": ["no", "number"], "TotalEnvInteracts": [1, 2]},
+        "words",
+    )
+    deep = write_run(data / "deep_s0", curve([7.0, 8.0]))
+    (deep / "config.json").write_text("[" * 100_000)
+    pipe = data / "pipe_s0"
+    pipe.mkdir()
+    os.mkfifo(pipe / "progress.txt")
+    (data / "gone_s0").mkdir()
+    (data / "gone_s0" / "progress.txt").symlink_to("nowhere")
+    out = tmp_path / "o.svg"
+    assert plot.main([f"{data}/", "--save", str(out)]) == 0
+    assert list(svg_figure(out).legend()) == ["deep", "going", "good"]
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("plot: ") for line in lines)
+    for name in ("going", "pickled", "noise", "empty", "deep", "pipe", "gone", "words"):
+        assert len([line for line in lines if f"/{name}_s0" in line]) == 1, name
+    assert not any("good" in line for line in lines)
+    assert not (tmp_path / "executed").exists()
+    pickle.loads(bomb).close()  # the bomb works
+    assert (tmp_path / "executed").exists()
+
+
+def test_pitfall_32_one_experiment_in_two_folders_is_one_line(tmp_path):
+    """As in the original: a line is an exp_name, wherever its runs are; a legend separates them."""
+    for i in range(2):
+        write_run(tmp_path / f"d{i}" / "ppo_s0", curve([float(i), float(i)]), "ppo")
+    dirs = [f"{tmp_path}/d0/", f"{tmp_path}/d1/"]
+    plot.make_plots(dirs, save=tmp_path / "a.svg")
+    assert list(svg_figure(tmp_path / "a.svg").legend()) == ["ppo"]
+    plot.make_plots(dirs, legend=["old", "new"], save=tmp_path / "b.svg")
+    assert list(svg_figure(tmp_path / "b.svg").legend()) == ["old", "new"]
+
+
+def test_scripts_of_the_original_still_work(tmp_path):
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    for seed in range(3):
+        write_run(tmp_path / f"r_s{seed}", curve(values[seed]))
+    data = plot.get_all_datasets([f"{tmp_path}/r"])
+    plt.figure()
+    plot.plot_data(
+        data,
+        xaxis="Epoch",
+        value="Performance",
+        condition="Condition1",
+        smooth=1,
+        estimator=np.median,
+        ci="sd",
+        linewidth=3,
+    )
+    ax = plt.gca()
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.median(values, axis=0))
+    assert ax.lines[0].get_linewidth() == 3 and len(ax.collections) == 1
 
 
 def test_without_a_display_a_window_backend_becomes_agg_and_the_figure_a_file(tmp_path):

@@ -1,0 +1,25 @@
+"""An argument parser whose complaints are one sentence, like all wrong input here."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from typing import NoReturn
+
+from spinup.utils.errors import SpinupError
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with `SpinupError` in place of a page of usage, and near matches for flags."""
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse for every wrong command line."""
+        hint = f"'{self.prog} --help' explains the arguments"
+        unknown = re.match(r"unrecognized arguments: (-\S+)", message)
+        if unknown:
+            flag = unknown[1].partition("=")[0]
+            message = f"there is no argument {flag}"
+            near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
+            hint = f"did you mean {near[0]}" if near else hint
+        raise SpinupError(f"{message[0].upper()}{message[1:]}; {hint}.")

@@ -1,0 +1,343 @@
+"""Learning curves as arrays: finding run directories, reading them, bringing them to common x.
+
+`plot` and `compare` are built on this. Only `progress.txt` and `config.json` are ever opened, both
+as text. A table of 1,000 runs is read in seconds because only the columns that are asked for become
+numbers (`benchmarks/plot_reading.py`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.utils.errors import SpinupError
+
+# `Performance` is the first of these that a run logged.
+PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
+# Runs that logged at different x are joined on the union of their x; beyond this many points the
+# eye sees no difference and an even grid is used.
+MAX_GRID = 2000
+
+Curve = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass
+class Run:
+    """What a run directory says: `columns` holds the numbers that were asked for, by name.
+
+    `problems` says in words what is wrong with the run, `length` is its number of complete rows.
+    """
+
+    folder: Path
+    exp_name: str
+    length: int
+    problems: list[str]
+    config: dict[str, Any] = field(repr=False)
+    header: list[str] = field(repr=False)
+    columns: dict[str, np.ndarray] = field(repr=False, default_factory=dict)
+
+    @property
+    def env(self) -> str:
+        """The environment that the run was made in, as far as its `config.json` tells."""
+        return env_of(self.config)
+
+
+# ------------------------------------------------------------------------------------------ finding
+
+
+def complete(all_logdirs: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Turns prefixes into the folders that begin like that, keeping the order and dropping
+    repetitions.
+    """
+    found: list[str] = []
+    for given in all_logdirs:
+        logdir = os.path.expanduser(str(given))
+        base, prefix = os.path.split(logdir)
+        if prefix in ("", ".", ".."):
+            if not os.path.isdir(logdir):
+                raise SpinupError(f"{given} is not a folder; give a run directory.")
+            matches = [logdir]
+        else:
+            where = base or os.curdir
+            names = sorted(os.listdir(where)) if os.path.isdir(where) else []
+            matches = [
+                os.path.join(base, name)
+                for name in names
+                if name.startswith(prefix)
+                and (prefix.startswith(".") or not name.startswith("."))
+                and os.path.isdir(os.path.join(where, name))
+            ]
+            if not matches:
+                raise SpinupError(f"No folder begins with {given}{_similar(logdir)}.")
+        found += [m for m in matches if m not in found]
+    return found
+
+
+def _similar(logdir: str) -> str:
+    """A hint at a folder whose name is close; without one, advice."""
+    base, prefix = os.path.split(logdir)
+    where = base or os.curdir
+    names = [n for n in os.listdir(where) if not n.startswith(".")] if os.path.isdir(where) else []
+    near = difflib.get_close_matches(prefix, names, n=1)
+    return f"; did you mean {os.path.join(base, near[0])}" if near else "; check the path"
+
+
+def run_folders(logdir: Path) -> Iterator[Path]:
+    """Every run directory at or below `logdir`, sorted; names that begin with a dot are not looked
+    at.
+    """
+    if not logdir.is_dir():
+        raise SpinupError(f"{logdir} is not a folder; give a run directory or a folder of them.")
+    for folder, subfolders, files in os.walk(logdir):
+        # Sorted, so that the numbers of the runs do not depend on the file system.
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if "progress.txt" in files:
+            yield Path(folder)
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def read_run(folder: Path, wanted: Collection[str]) -> Run:
+    """A run with those columns of `wanted` that it has."""
+    run, rows = _load(folder)
+    places = {name: run.header.index(source) for name, source in _sources(run, wanted).items()}
+    last = max(places.values(), default=0) + 1
+    fields = [row.split("\t", last) for row in rows]  # what is behind the last is not split
+    for name, place in places.items():
+        run.columns[name] = _numbers([row[place] for row in fields], name, run.problems)
+    return run
+
+
+def read_rows(folder: Path) -> tuple[Run, list[str]]:
+    """A run with `Performance` alone as numbers, and all of its complete rows as text."""
+    run, rows = _load(folder)
+    for name, source in _sources(run, ["Performance"]).items():
+        place = run.header.index(source)
+        run.columns[name] = _numbers([row.split("\t")[place] for row in rows], name, run.problems)
+    return run, rows
+
+
+def read_runs(logdirs: Iterable[str | os.PathLike[str]], wanted: Collection[str]) -> list[Run]:
+    """The runs below several folders, those without a complete row included."""
+    folders = [folder for logdir in logdirs for folder in run_folders(Path(logdir))]
+    return [read_run(folder, wanted) for folder in folders]
+
+
+def report(runs: Iterable[Run], tool: str) -> None:
+    """Names on standard error the runs that something is wrong with, one line each."""
+    for run in runs:
+        if run.problems:
+            print(f"{tool}: {run.folder}: {'; '.join(run.problems)}.", file=sys.stderr)
+
+
+def _load(folder: Path) -> tuple[Run, list[str]]:
+    header, rows, problems = _complete_rows(folder / "progress.txt")
+    config, exp_name = _read_config(folder, problems)
+    if not rows:
+        problems.append("the run is left out")
+    return Run(folder, exp_name, len(rows), problems, config, header), rows
+
+
+def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
+    """The columns' names and the complete rows of a `progress.txt`, and what is wrong with it."""
+    try:
+        text = _read_text(path)
+    except OSError as error:
+        return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
+    problems = []
+    lines = text.split("\n")
+    # A line still being written is one without its newline: 12.3 may be the beginning of 12.345.
+    if lines.pop():
+        problems.append("progress.txt ends in a half-written line, which is not used")
+    if not lines:
+        return [], [], problems or ["progress.txt is empty"]
+    first = lines[0]
+    tabs = first.count("\t")
+    rows = [row for row in lines[1:] if row.count("\t") == tabs and row and row != first]
+    if len(rows) < len(lines) - 1:
+        bad = [
+            number
+            for number, row in enumerate(lines[1:], start=2)
+            if row.strip() and (row.count("\t") != tabs or row == first)
+        ]
+        if bad:
+            problems.append(f"progress.txt has damaged lines ({_few(bad)}), which are not used")
+    if not rows:
+        problems.append("there is no complete row yet")
+    return first.split("\t"), rows, problems
+
+
+def _read_text(path: Path) -> str:
+    # Not a pipe or a device, on which reading would wait for ever.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path.name} is not a file")
+    text = path.read_bytes().decode("utf-8", errors="replace")
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str]:
+    """The contents of `config.json` and the experiment's name."""
+    config: dict[str, Any] = {}
+    problem = None
+    try:
+        content = json.loads(_read_text(folder / "config.json"))
+        if isinstance(content, dict):
+            config = content
+    except FileNotFoundError:
+        problem = "there is no config.json"
+    except (OSError, ValueError, RecursionError) as error:
+        problem = f"config.json cannot be read ({_one_line(error)})"
+    if config.get("exp_name"):
+        return config, _one_line(config["exp_name"])
+    # Seeds of one experiment differ in the ending _s<seed>: without it they still fall together.
+    name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
+    if problem:
+        problems.append(f"{problem}, the run is taken for one of '{name}'")
+    return config, name
+
+
+def env_of(config: dict[str, Any]) -> str:
+    """The name of the environment in a `config.json`: its id, and its arguments if it has any."""
+    record = config.get("env")
+    kwargs: Any = config.get("env_kwargs")
+    name: Any = config.get("env_name")
+    if isinstance(record, dict):
+        kwargs = record.get("kwargs", kwargs)
+        name = record.get("id") or str(record.get("class") or "").rpartition(":")[2] or name
+    elif isinstance(record, str):
+        name = record
+    name = _one_line(name) if name else "unknown environment"
+    if isinstance(kwargs, dict) and kwargs:
+        name += f" {_one_line(json.dumps(kwargs, sort_keys=True))}"
+    return name
+
+
+def _sources(run: Run, wanted: Collection[str]) -> dict[str, str]:
+    """Name wanted -> the column that holds it."""
+    found = {}
+    for name in wanted:
+        sources = PERFORMANCE if name == "Performance" else (name,)
+        source = next((s for s in sources if s in run.header), None)
+        if source is not None:
+            found[name] = source
+    return found
+
+
+def _numbers(fields: list[str], name: str, problems: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(text) for text in fields])
+    except ValueError:
+        values = np.array([_number(text) for text in fields])
+        wrong = sum(1 for text, v in zip(fields, values, strict=True) if text and v is None)
+        if wrong:
+            problems.append(f"{wrong} of {len(fields)} values of {name} are not numbers")
+        return np.array([np.nan if v is None else v for v in values], dtype=float)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _one_line(value: Any) -> str:
+    """A text from a file as something to print: no line breaks, no control characters."""
+    words = " ".join(str(value).split())
+    return "".join(c if c.isprintable() else "?" for c in words)[:200]
+
+
+def _few(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
+
+
+def no_column(runs: Iterable[Collection[str]], xaxis: str, value: str) -> str:
+    """The sentence for a column that no run has; `runs` are the names of each run's columns."""
+    known = {name for names in runs for name in names}
+    if known.intersection(PERFORMANCE):
+        known.add("Performance")
+    for wanted in (xaxis, value):
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, sorted(known), n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}" if near else f"there are {_names(known)}"
+            return f"No run has a column {wanted}; {hint}."
+    return f"No run has a finite {value} over {xaxis} yet; wait for the first episodes to end."
+
+
+def _names(known: Collection[str]) -> str:
+    return ", ".join(sorted(known)) or "none"
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+
+def smooth_values(values: Any, window: int) -> np.ndarray:
+    """Centred moving average over `window` values; near the ends over those that exist.
+
+    Returns a new array: the data is left as it was. NaN (an epoch without an episode) does not
+    count.
+    """
+    if window < 1:
+        raise SpinupError(f"The smoothing window must be at least 1, not {window}.")
+    y = np.array(values, dtype=float)
+    if window == 1 or not len(y):
+        return y
+    window = min(window, 2 * len(y))  # a wider one reaches no further
+    there = np.isfinite(y)
+    kernel = np.ones(window)
+    middle = slice((window - 1) // 2, (window - 1) // 2 + len(y))
+    total = np.convolve(np.where(there, y, 0.0), kernel)[middle]
+    count = np.convolve(there.astype(float), kernel)[middle]
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0.5, total / np.maximum(count, 0.5), np.nan)
+
+
+def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
+    """A run's curve, smoothed, at increasing x, without what is not finite.
+
+    Several values at one x become their mean.
+    """
+    x = np.asarray(x, dtype=float)
+    y = smooth_values(y, smooth)
+    keep = np.isfinite(x) & np.isfinite(y)
+    x, y = x[keep], y[keep]
+    if len(x) < 2 or (np.diff(x) > 0).all():
+        return x, y
+    grid, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return grid, np.bincount(inverse, weights=y) / counts
+
+
+def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
+    """Brings curves to common x.
+
+    Where all have the same x, nothing is interpolated. Otherwise each is interpolated linearly at
+    the union of their x (an even grid over the same range if that has more than `MAX_GRID`
+    points), inside its own range only: outside it is NaN, nothing is extrapolated.
+
+    Returns:
+        The x, and one row a curve.
+    """
+    first = curves[0][0]
+    if all(np.array_equal(first, x) for x, _ in curves):
+        return first, np.stack([y for _, y in curves])
+    grid = np.unique(np.concatenate([x for x, _ in curves]))
+    if len(grid) > MAX_GRID:
+        grid = np.linspace(grid[0], grid[-1], MAX_GRID)
+    return grid, at(curves, grid)
+
+
+def at(curves: Sequence[Curve], grid: np.ndarray) -> np.ndarray:
+    """Curves at the points of `grid`, one row a curve; NaN outside of a curve's own range."""
+    return np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])

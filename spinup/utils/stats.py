@@ -1,0 +1,169 @@
+"""Statistics of few runs: interquartile mean, bootstrap, probability of improvement.
+
+The conventions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the
+Statistical Precipice" (2021): runs are the last axis, environments are strata, intervals are
+percentiles of a bootstrap that resamples the runs of each environment. Where environments have
+different numbers of runs, every environment counts the same; with equal numbers that is the plain
+statistic of all runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+# Numbers that a piece of a bootstrap may hold at once: 64 MB.
+_PIECE = 8_000_000
+
+
+def weights_of(sizes: Sequence[int]) -> np.ndarray:
+    """The weight of each run, environments one after the other: each environment adds up to 1/n."""
+    return np.concatenate([np.full(n, 1.0 / (n * len(sizes))) for n in sizes])
+
+
+def mean(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Mean over the last axis; with the weights of `weights_of`, the mean of the environments'
+    means.
+    """
+    return np.mean(values, axis=-1) if weights is None else values @ weights
+
+
+def iqm(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Interquartile mean over the last axis: the mean without the lowest and the highest quarter.
+
+    Of n values the int(n / 4) lowest and as many of the highest are left out, so that it is the
+    plain mean below four values. With weights the same share of the weight is cut off at each end;
+    a value on the edge counts with the part of its weight that is inside.
+    """
+    values = np.asarray(values, dtype=float)
+    n = values.shape[-1]
+    cut = n // 4
+    if weights is None or np.ptp(weights) == 0.0:
+        if cut == 0:
+            return values.mean(axis=-1)
+        middle = np.partition(values, (cut, n - cut - 1), axis=-1)[..., cut : n - cut]
+        return middle.mean(axis=-1)
+    order = np.argsort(values, axis=-1)
+    share = cut / n
+    upper = np.cumsum(weights[order], axis=-1)
+    upper /= upper[..., -1:]
+    inside = np.clip(upper, share, 1.0 - share)
+    kept = np.diff(inside, axis=-1, prepend=share)
+    return (np.take_along_axis(values, order, axis=-1) * kept).sum(axis=-1) / (1.0 - 2.0 * share)
+
+
+def resamples(
+    sizes: Sequence[int], reps: int, rng: np.random.Generator, width: int = 1
+) -> Iterator[np.ndarray]:
+    """Stratified bootstrap: arrays (some, runs) of indices, `reps` rows in all.
+
+    Each environment's runs are drawn from its own, with replacement. In pieces, so that `width`
+    numbers for each index still fit into memory.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    first = np.repeat(starts, sizes)
+    size = np.repeat(np.asarray(sizes), sizes)
+    piece = max(1, _PIECE // max(1, len(size) * width))
+    for start in range(0, reps, piece):
+        rows = min(piece, reps - start)
+        # The same draws whatever the size of a piece: one stream, row after row.
+        yield first + np.floor(rng.random((rows, len(size))) * size).astype(int)
+
+
+def bootstrap(
+    strata: Sequence[np.ndarray],
+    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    reps: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Replicates of `statistic(values, weights)` under the stratified bootstrap, `reps` rows.
+
+    Args:
+        strata: For each environment an array (runs,) or, for curves, (runs, points).
+    """
+    joined = np.concatenate(strata)
+    sizes = [len(s) for s in strata]
+    weights = weights_of(sizes)
+    width = int(np.prod(joined.shape[1:], dtype=int))
+    parts = [
+        statistic(np.moveaxis(joined[index], 1, -1), weights)
+        for index in resamples(sizes, reps, rng, width)
+    ]
+    return np.concatenate(parts)
+
+
+def interval(replicates: np.ndarray, level: float = 0.95) -> np.ndarray:
+    """Percentile interval over the first axis: array (2, ...)."""
+    tail = 50.0 * (1.0 - level)
+    return np.percentile(replicates, [tail, 100.0 - tail], axis=0)
+
+
+def probability_of_improvement(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
+    """The probability that a run of X beats one of Y in the same environment, ties counting half,
+    averaged over environments.
+    """
+    return float(np.mean([_beats(x, y).mean() for x, y in zip(xs, ys, strict=True)]))
+
+
+def _beats(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (x[:, None] > y) + 0.5 * (x[:, None] == y)
+
+
+def bootstrap_improvement(
+    xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], reps: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Replicates of `probability_of_improvement`, runs of X and of Y drawn independently."""
+    total = np.zeros(reps)
+    for x, y in zip(xs, ys, strict=True):
+        won = _beats(x, y)
+        # How often each run was drawn is all that matters: sums over pairs are products.
+        drawn_x = rng.multinomial(len(x), np.full(len(x), 1.0 / len(x)), size=reps)
+        drawn_y = rng.multinomial(len(y), np.full(len(y), 1.0 / len(y)), size=reps)
+        total += np.einsum("ri,ij,rj->r", drawn_x, won, drawn_y, optimize=True) / won.size
+    return total / len(xs)
+
+
+def profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
+    """Performance profile: the share of runs whose score is above each tau."""
+    return np.mean([(s[:, None] > taus).mean(axis=0) for s in strata], axis=0)
+
+
+def bootstrap_profile(
+    strata: Sequence[np.ndarray], taus: np.ndarray, reps: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Replicates of `profile`, `reps` rows."""
+    total = np.zeros((reps, len(taus)))
+    for s in strata:
+        drawn = rng.multinomial(len(s), np.full(len(s), 1.0 / len(s)), size=reps)
+        total += drawn @ (s[:, None] > taus) / len(s)
+    return total / len(strata)
+
+
+def permutation_p(
+    xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], reps: int, rng: np.random.Generator
+) -> float:
+    """Two-sided p-value of "it does not matter which of the two made a run".
+
+    Names are exchanged at random within each environment; the statistic is the probability of
+    improvement. Unlike a bootstrap interval this stays honest with very few runs.
+    """
+    seen = probability_of_improvement(xs, ys)
+    total = np.zeros(reps)
+    for x, y in zip(xs, ys, strict=True):
+        n, m = len(x), len(y)
+        pool = np.concatenate([x, y])
+        ranks = _beats(pool, pool).sum(axis=1) + 0.5  # midranks, from 1
+        order = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
+        total += (ranks[order].sum(axis=1) - n * (n + 1) / 2) / (n * m)
+    extreme = np.abs(total / len(xs) - 0.5) >= abs(seen - 0.5) - 1e-9
+    return float((1 + extreme.sum()) / (1 + reps))
+
+
+def smallest_p(sizes_x: Sequence[int], sizes_y: Sequence[int]) -> float:
+    """The smallest p-value that `permutation_p` could give with so many runs in each environment,
+    however far apart they are.
+    """
+    ways = math.prod(math.comb(n + m, n) for n, m in zip(sizes_x, sizes_y, strict=True))
+    return min(1.0, 2.0 / ways)
