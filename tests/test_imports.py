@@ -247,6 +247,8 @@ PICKLES = {"pickle", "cloudpickle", "joblib", "torch", "dill"}
 OWN_PIPES = {
     ("spinup.envs.streams", "cloudpickle.loads"),
     ("spinup.utils.workers", "cloudpickle.loads"),
+    # its own file, whose hash the script that it wrote before holds
+    ("spinup.utils.slurm_executor", "cloudpickle.loads"),
 }
 
 

@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,7 +213,7 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                     board.set(index[job.name], "done" if end.state == "done" else "failed")
                 board.refresh()
     finally:
-        for i in stop(running, jobs):
+        for i in stop(running):
             board.set(index[jobs[i].name], "stopped")
         board.close()
     return failures
@@ -240,8 +240,11 @@ def terminated() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def stop(running: dict[int, subprocess.Popen[bytes]], jobs: Sequence[Job]) -> list[int]:
-    """Ask workers to save and end; kill those that do not, or all on a second Ctrl-C."""
+def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
+    """Ask workers to save and end; kill those that do not, or all on a second Ctrl-C.
+
+    Returns the numbers of those that were asked.
+    """
     for process in running.values():
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
