@@ -14,8 +14,14 @@ from spinup import registry
 from spinup.algos.common import cli
 from spinup.utils.errors import SpinupError
 
-# Commands that are not algorithms -> the module whose `main(argv)` does the work.
-TOOLS = {"plot": "spinup.utils.plot", "test_policy": "spinup.utils.test_policy"}
+# Commands that are not algorithms -> the module whose `main(argv)` does the work, what it does.
+TOOLS = {
+    "plot": ("spinup.utils.plot", "learning curves of one or more run directories"),
+    "compare": ("spinup.utils.compare", "which algorithm is better, and how sure that is"),
+    "test_policy": ("spinup.utils.test_policy", "watch or measure a trained policy"),
+    "export": ("spinup.utils.export", "write a trained policy as an ONNX file"),
+    "completion": ("spinup.utils.completion", "a script for Tab completion in bash or zsh"),
+}
 
 
 def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
@@ -32,10 +38,11 @@ def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
 def overview() -> str:
     """The text of `spinup --help`."""
     rows = "\n".join(
-        f"  {row.name:<12}{'on' if row.on_policy else 'off'}-policy, "
+        f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
         f"{' and '.join(row.action_spaces)} actions ({', '.join(row.backends)})"
         for row in registry.ROWS
     )
+    tools = "\n".join(f"  {name:<14}{text}" for name, (_, text) in TOOLS.items())
     example = registry.exports()[1]
     return f"""usage: spinup CMD ...        (or python -m spinup.run CMD ...)
 
@@ -44,8 +51,7 @@ Train an algorithm:
   A bare name takes the default backend; {example} names one.
 
 Look at the result:
-  plot          learning curves of one or more run directories
-  test_policy   watch or measure a trained policy
+{tools}
 
   help          this text; 'spinup CMD --help' explains every argument of CMD
 
@@ -53,7 +59,8 @@ For example:
   spinup ppo --env CartPole-v1 --hid 32,32 --exp_name installtest
   spinup test_policy data/installtest/installtest_s0
   spinup plot data/installtest/installtest_s0
-  spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10 20      (a grid: six runs)"""
+  spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10 20      (a grid: six runs)
+  spinup ppo --env CartPole-v1 --seed 0 10 20 --dry_run              (what it would cost)"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if cmd in ("help", "-h", "--help"):
             print(overview())
         elif cmd in TOOLS:
-            return importlib.import_module(TOOLS[cmd]).main(args) or 0
+            return importlib.import_module(TOOLS[cmd][0]).main(args) or 0
         elif cmd.partition("_")[0] in registry.algorithms():
             parse_and_execute_grid_search(cmd, args)
         else:

@@ -36,7 +36,8 @@ from threadpoolctl import threadpool_limits
 
 from spinup import registry
 from spinup.algos.common.collect import Policy, Rollout, collect
-from spinup.algos.common.replay import check_count, check_memory, transition_bytes
+from spinup.algos.common.domains import check_domains
+from spinup.algos.common.replay import check_memory, transition_bytes
 from spinup.envs.make import env_record
 from spinup.envs.spaces import check_spaces, require_finite_bounds, space_to_json
 from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
@@ -77,15 +78,6 @@ _FREE_ON_RESUME = {
 }
 # Arguments that change rounding: a resumed run uses the recorded ones.
 _RECORDED = ("num_threads", "device", "shards")
-# Whole numbers that may be written as 1e6, and the least that each can be.
-_COUNTS = {
-    "replay_size": 1,
-    "batch_size": 1,
-    "update_every": 1,
-    "start_steps": 0,
-    "update_after": 0,
-    "num_test_episodes": 0,
-}
 _CHECKPOINT_SECONDS = 60.0
 
 
@@ -113,12 +105,7 @@ class Run:
         if self.config["num_threads"] is not None:
             _check_whole("num_threads", self.config["num_threads"], 1)
         _check_whole("epochs", self.config["epochs"], 0)
-        for name, least in _COUNTS.items():
-            check_count(name, self.config.get(name, least), least)
-        ratio = self.config.get("updates_per_step", 1)
-        number = isinstance(ratio, (int, float)) and not isinstance(ratio, bool)
-        if not number or not 0 <= ratio < math.inf:
-            raise SpinupError(f"updates_per_step={ratio!r} must be a number, zero or more")
+        check_domains(self.config)
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
