@@ -496,6 +496,9 @@ REFUSED = [
         "two runs of the grid would both be 'cmd_ppo_pytorch' with seed 1: remove the "
         "repeated value, or give values that differ in name.",
     ),
+    ("completion", "'spinup completion' takes bash or zsh, not nothing."),
+    ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'."),
+    ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'."),
     (
         "ppo --env CartPole-v1 \u2014gamma 0.9",
         "'\u2014gamma' starts with a typographic dash: write '--gamma'.",

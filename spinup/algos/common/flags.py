@@ -272,12 +272,17 @@ def source_of(algo_fn: Callable[..., Any]) -> Path:
 
 
 def explanations(algo_fn: Callable[..., Any]) -> dict[str, str]:
-    """What the function's docstring says about each argument (`name (type): text` entries)."""
+    """What the function's docstring says about each argument."""
+    return explained(inspect.getdoc(algo_fn) or "")
+
+
+def explained(docstring: str) -> dict[str, str]:
+    """The arguments in a docstring (`name (type): text` entries) and what it says about each."""
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     indent = 0
     entry = re.compile(r"^(\s+)(\w+(?:\s*,\s*\w+)*)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?$")
-    for line in (inspect.getdoc(algo_fn) or "").splitlines():
+    for line in docstring.splitlines():
         match = entry.match(line)
         depth = len(line) - len(line.lstrip())
         if match and (current is None or depth <= indent):
@@ -331,7 +336,7 @@ def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
     if kind is str:
         if not isinstance(value, str):
             raise SpinupError(f"'{typed}' must be a word, not {value!r}.")
-        choices = re.findall(r"'(\w+)'", str(parameter.annotation))
+        choices = choices_in(str(parameter.annotation))
         if choices and value.partition(":")[0] not in choices:  # cuda:1 is a cuda
             *first, last = choices
             raise SpinupError(f"'{typed}' must be {', '.join(first)} or {last}, not {value!r}.")
@@ -343,6 +348,11 @@ def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
     if kind is dict:
         raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE.")
     return value
+
+
+def choices_in(text: str) -> tuple[str, ...]:
+    """The words in quotes, which are what an argument that is a word may be."""
+    return tuple(dict.fromkeys(re.findall(r"'(\w+)'", text)))
 
 
 def _kind(parameter: inspect.Parameter) -> type | None:
