@@ -496,6 +496,21 @@ REFUSED = [
         "two runs of the grid would both be 'cmd_ppo_pytorch' with seed 1: remove the "
         "repeated value, or give values that differ in name.",
     ),
+    (
+        "ppo --env CartPole-v1 --gpus_per_cell 1",
+        "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
+        "--device cuda on this machine.",
+    ),
+    (
+        "ppo --env CartPole-v1 --cpu 2 --num_workers 2",
+        "runs side by side have one process each: use either --cpu, or --num_workers and "
+        "--executor.",
+    ),
+    (
+        "ppo --env CartPole-v1 --cpu 2 --executor ray",
+        "runs side by side have one process each: use either --cpu, or --num_workers and "
+        "--executor.",
+    ),
     ("completion", "'spinup completion' takes bash or zsh, not nothing."),
     ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'."),
     ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'."),

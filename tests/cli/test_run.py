@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from spinup import registry, run
 from spinup.algos.common import cli
 from spinup.utils.errors import SpinupError
+from spinup.utils.run_utils import ExperimentGrid
 
 CALLS = []
 
@@ -290,6 +291,60 @@ def test_wrong_input_found_by_an_algorithm_is_one_sentence_too(monkeypatch, caps
     sys.modules["spinup.algos.pytorch.fake.fake"].fake = picky
     assert spinup("fake", "--env", "Toy") == 2
     assert capsys.readouterr().err == "spinup: this cannot work.\n"
+
+
+def test_cells_that_fail_end_in_exit_code_1(capsys):
+    def sometimes(env_fn, seed=0, logger_kwargs={}):  # noqa: B006
+        if seed == 1:
+            raise KeyError("ours")
+
+    sys.modules["spinup.algos.pytorch.fake.fake"].fake = sometimes
+    assert spinup("fake", "--env", "Toy", "--seed", "0", "1", "2") == 1
+    err = capsys.readouterr().err
+    assert "KeyError: 'ours'" in err
+    assert err.splitlines()[-1] == (
+        "spinup: 1 of 3 cells failed (cmd_fake_pytorch_s1): the same command tries them again and "
+        "skips the others."
+    )
+
+
+def test_flags_about_the_launch_reach_the_grid(monkeypatch):
+    got = {}
+    monkeypatch.setattr(
+        ExperimentGrid, "run", lambda self, thunk, **options: got.update(options, cells=self.keys)
+    )
+    words = (
+        "--num_workers 3 --executor slurm --cpus_per_cell 2 --gpus_per_cell 0.5 "
+        "--slurm_options:partition gpu --slurm_options:time 1:00:00 --slurm_options:exclusive"
+    )
+    assert spinup("fake", "--env", "Toy", *words.split()) == 0
+    assert got.pop("cells") == ["env_name"]
+    assert got == {
+        "num_cpu": 1,
+        "data_dir": None,
+        "datestamp": False,
+        "num_workers": 3,
+        "executor": "slurm",
+        "cpus_per_cell": 2,
+        "gpus_per_cell": 0.5,
+        "slurm_options": {"partition": "gpu", "time": "1:00:00", "exclusive": True},
+    }
+    got.clear()
+    assert spinup("fake", "--env", "Toy", "--executor", "ray", "--ray_address", "auto") == 0
+    assert got["ray_address"] == "auto" and "num_workers" not in got
+
+
+def test_runs_side_by_side_from_the_command_line(tmp_path):
+    """The real grid, two processes, a real algorithm; issued again it has nothing to do."""
+    words = "ppo --env CartPole-v1 --seed 0 1 --num_workers 2 --epochs 1 --steps 64 --hid 4"
+    command = [sys.executable, "-m", "spinup.run", *words.split(), "--train_pi_iters", "1"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)
+        assert done.returncode == 0, done.stderr
+    assert "Of 2 cells 2 are done already and are skipped" in done.stdout
+    for seed in (0, 1):
+        run_dir = tmp_path / "data" / "cmd_ppo_pytorch" / f"cmd_ppo_pytorch_s{seed}"
+        assert len((run_dir / "progress.txt").read_text().splitlines()) == 2
 
 
 def test_a_bug_keeps_its_traceback():

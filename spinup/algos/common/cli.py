@@ -39,7 +39,7 @@ from spinup.algos.common.flags import (
 )
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import abort, mpi_fork, num_procs, under_launcher
-from spinup.utils.run_utils import Cell, ExperimentGrid, env_maker, process_count
+from spinup.utils.run_utils import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
 
 __all__ = [
     "NOT_FLAGS",
@@ -66,7 +66,6 @@ LAUNCH = {
     "gpus_per_cell": Domain(),
     "ray_address": None,
 }
-EXECUTORS = ("local", "ray", "slurm")
 
 
 @dataclass(frozen=True)
@@ -173,6 +172,12 @@ def plan(
     datestamp = _switch("--dt", once("datestamp", False))
     dry_run = _switch("--dry_run", once("dry_run", False))
     launch = _launch_options(values)
+    spread = launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
+    if spread and (num_cpu == "auto" or num_cpu > 1):
+        raise SpinupError(
+            "runs side by side have one process each: use either --cpu, or --num_workers and "
+            "--executor."
+        )
     _layers(algo_fn, values, once("l", None))
     if "env_name" not in values:
         raise SpinupError(
@@ -220,6 +225,11 @@ def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
     for key, needed in (("ray_address", "ray"), ("slurm_options", "slurm")):
         if key in given and executor != needed:
             raise SpinupError(f"'--{key}' goes with --executor {needed}, not with {executor}.")
+    if given.get("gpus_per_cell") and executor == "local":
+        raise SpinupError(
+            "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
+            "--device cuda on this machine."
+        )
     return given
 
 
@@ -350,7 +360,7 @@ def _import_from_here() -> None:
 
 
 def fail(error: SpinupError) -> int:
-    """Say what was wrong with the input in one line; the exit code for it."""
+    """Say in one line what was wrong; the exit code for it."""
     sentence = f"spinup: {' '.join(str(error).split())}"
     if sentence[-1] not in ".?!":
         sentence += "."
@@ -361,7 +371,7 @@ def fail(error: SpinupError) -> int:
     if several:
         abort(sentence, 2)  # the other processes may not have noticed
     print(sentence, file=sys.stderr)
-    return 2
+    return int(getattr(error, "exit_code", 2))  # 1 where the input was right and runs failed
 
 
 def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
