@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from spinup.utils.board import Board
 from spinup.utils.cells import Cell, Job, read_state
 from spinup.utils.errors import SpinupError
-from spinup.utils.workers import ATTEMPTS, Outcome, outcome, pack, start, stop, terminated
+from spinup.utils.workers import ATTEMPTS, outcome, pack, start, stop, terminated
 
 RETRIES = 10  # nodes and Ray workers that a cell may lose
 
@@ -66,12 +67,15 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
+    where = address or os.environ.get("RAY_ADDRESS") or "this machine"
     try:
+        host, _, port = where.removeprefix("ray://").rpartition(":")
+        if port.isdecimal():  # Ray itself needs half a minute to find that nobody is there
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = address or os.environ.get("RAY_ADDRESS") or "on this machine"
+    except (ConnectionError, RuntimeError, ValueError, OverflowError, OSError) as error:
         raise SpinupError(
-            f"there is no Ray cluster to use {where} ({' '.join(str(error).split())}): start one "
+            f"there is no Ray cluster at {where} ({' '.join(str(error).split())}): start one "
             "with 'ray start --head', or leave the address out."
         ) from error
 
@@ -88,8 +92,8 @@ def _check_resources(ray: Any, cpus: int, gpus: float, board: Board) -> None:
 
 def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
     """The body of a task: a worker process for one cell, replaced once if it is lost."""
-    end = Outcome("lost")
-    for _ in range(ATTEMPTS):
+    attempts = 0
+    while True:
         process = start(job, packed)
         try:
             while process.poll() is None:
@@ -97,9 +101,12 @@ def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
         finally:  # also when the task is cancelled, which comes as KeyboardInterrupt
             stop({0: process})
         end = outcome(job, process.returncode)
-        if end.state not in ("lost", "stopped"):
-            break
-    return end.state, end.detail
+        if end.state == "busy":
+            # A node that Ray has lost sight of may still be working. It has the lock: wait for it.
+            continue
+        attempts += 1
+        if end.state not in ("lost", "stopped") or attempts == ATTEMPTS:
+            return end.state, end.detail
 
 
 def _run(

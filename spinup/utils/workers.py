@@ -143,7 +143,7 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process of a cell ended: 'done', 'failed', 'stopped' or 'lost', and what to say."""
+    """How a process of a cell ended ('done', 'failed', 'stopped', 'lost', 'busy'), and why."""
 
     state: str
     detail: str = ""
@@ -154,7 +154,7 @@ def outcome(job: Job, status: int) -> Outcome:
     if status == 0:
         return Outcome("done")
     if status == BUSY:
-        return Outcome("failed", log_tail(job, 1))
+        return Outcome("busy", log_tail(job, 1))
     state = read_state(job)
     ours = state.get("launch") == job.launch
     if ours and state["state"] == "failed":

@@ -17,8 +17,11 @@ SECONDS = 120  # longer than anything here takes on a busy machine
 class Grid:
     """One start of `program.py` in its own folder."""
 
+    started = []
+
     def __init__(self, folder, **options):
         self.folder = Path(folder)
+        self.started.append(self)
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(folder), json.dumps(options)],
             stdout=subprocess.PIPE,
@@ -119,6 +122,19 @@ class Tools:
 
     def __init__(self, reference):
         self.reference = reference
+
+
+@pytest.fixture(autouse=True)
+def no_grid_outlives_its_test():
+    """A test that fails half-way must not leave processes behind."""
+    yield
+    for grid in Grid.started:
+        if grid.process.poll() is None:
+            grid.process.kill()
+        grid.process.wait()
+        grid.process.stdout.close()
+        grid.process.stderr.close()
+    Grid.started.clear()
 
 
 @pytest.fixture(scope="session")
