@@ -213,6 +213,7 @@ class Job:
         folder: where the cell's state, log and lock are.
         launch: a name for this start of the grid; a process that is lost is replaced within it.
         threads: BLAS threads of a cell in a process of its own; None leaves them alone.
+        dated: the name holds a date: another start never means the same run, also in one second.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Job:
     folder: str
     launch: str
     threads: int | None = None
+    dated: bool = False
 
     @property
     def log(self) -> Path:
@@ -236,6 +238,7 @@ def make_jobs(
     output_dirs: Sequence[str],
     launch: str,
     threads: int | None = None,
+    dated: bool = False,
 ) -> list[Job]:
     """The jobs of a grid whose own folder is `grid_folder`."""
     jobs: list[Job] = []
@@ -246,7 +249,8 @@ def make_jobs(
         name = os.path.basename(chosen)
         file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
         parts, folder = cell.parts(), str(grid_folder / file)
-        jobs.append(Job(name, cell, digest(parts), parts, output_dir, folder, launch, threads))
+        job = Job(name, cell, digest(parts), parts, output_dir, folder, launch, threads, dated)
+        jobs.append(job)
     return jobs
 
 
@@ -298,7 +302,7 @@ def decide(job: Job) -> Decision:
     """What to do with a cell, from its state, its run directory and the arguments given."""
     state, run, kwargs = read_state(job), Path(job.output_dir), job.cell.kwargs
     same_launch = state.get("launch") == job.launch  # its process was lost, or it was requeued
-    if kwargs.get("overwrite") and not same_launch:
+    if (kwargs.get("overwrite") or job.dated) and not same_launch:
         return Decision("fresh")
     if not state:
         return Decision("resume" if kwargs.get("resume") else "fresh")

@@ -370,9 +370,9 @@ class ExperimentGrid:
             where = where.absolute()  # another machine has no working directory of ours
         jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
         if here:
-            failures = _run_here(jobs, num_cpu, datestamp)
+            failures = _run_here(jobs, num_cpu)
         else:
-            todo = _survey(jobs, datestamp)
+            todo = _survey(jobs)
             if executor == "slurm":
                 from spinup.utils.slurm_executor import run_slurm
 
@@ -402,7 +402,8 @@ class ExperimentGrid:
         ]
         # an MPI job that lost a process and was started again is still the same start of the grid
         launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
-        return make_jobs(cells, folder / ".grid", outputs, launch, threads)
+        dated = datestamp or user_config.FORCE_DATESTAMP
+        return make_jobs(cells, folder / ".grid", outputs, launch, threads, dated)
 
     def _run_side_by_side(
         self,
@@ -468,13 +469,13 @@ def _check_options(
         )
 
 
-def _survey(jobs: Sequence[Job], datestamp: bool) -> list[Job]:
+def _survey(jobs: Sequence[Job]) -> list[Job]:
     """Say what an earlier start of the grid has left to do; returns the jobs that are not done."""
     decisions = [decide(job) for job in jobs]
     for decision in decisions:
         if decision.note:
             print(decision.note)
-    if datestamp or user_config.FORCE_DATESTAMP:
+    if any(job.dated for job in jobs):
         print("With a date in its name every run is a new one: nothing is skipped or resumed.")
     count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
     if any(count.values()):
@@ -486,12 +487,12 @@ def _survey(jobs: Sequence[Job], datestamp: bool) -> list[Job]:
     return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]
 
 
-def _run_here(jobs: Sequence[Job], num_cpu: int | str, datestamp: bool) -> dict[str, str]:
+def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
     """Run jobs in this process, one after the other; what to say about those that failed."""
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
     if proc_id() == 0:
-        names = [job.name for job in _survey(jobs, datestamp)]
+        names = [job.name for job in _survey(jobs)]
         if num_procs() > 1:
             # A cell that fails ends all processes, and with them the grid: when it is issued again
             # the cells that have not had their turn come first.

@@ -197,6 +197,7 @@ def _row(job: Job) -> dict[str, Any] | None:
         "folder": job.folder,
         "launch": job.launch,
         "threads": job.threads,
+        "dated": job.dated,
     }
 
 
