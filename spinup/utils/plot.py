@@ -365,12 +365,12 @@ def _draw(
     palette: Any = None,
     **options: Any,
 ) -> None:
-    styles = itertools.cycle(_styles(palette))
+    looks = itertools.cycle(styles(palette))
     handles = []
     for i, (name, runs) in enumerate(found.items()):
         grid, matrix = curves.align(runs)
         line, low, high = estimate(matrix, estimator, band)
-        colour, dashes = next(styles)
+        colour, dashes = next(looks)
         marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
         style = {"color": colour, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
         (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
@@ -380,15 +380,21 @@ def _draw(
             shade.set_gid(f"band-{i}")
     ax.set_xlabel(axis_label(xaxis))
     ax.set_ylabel(axis_label(value))
-    _set_x_range(ax, handles)
+    set_x_range(ax, handles)
+    finish_axes(ax)
+    place_legend(ax, handles, list(found))
+
+
+def finish_axes(ax: Axes) -> None:
+    """Short numbers and no box; after everything is drawn."""
     for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
         if max(abs(v) for v in axis.get_view_interval()) >= least:
             axis.set_major_formatter(thousands)
     ax.spines[["top", "right"]].set_visible(False)
-    place_legend(ax, handles, list(found))
 
 
-def _set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
+def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
+    """From the first to the last x, or from 0 if the first is close to it."""
     x = np.concatenate([line.get_xdata() for line in lines])
     low, high = float(x.min()), float(x.max())
     if low == high:
@@ -397,7 +403,8 @@ def _set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
     ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
 
 
-def _styles(palette: Any = None) -> list[tuple[Any, Any]]:
+def styles(palette: Any = None) -> list[tuple[Any, Any]]:
+    """Colour and dashes of one line after the other."""
     colours: Sequence[Any] = COLOURS
     if palette is not None:
         import seaborn as sns

@@ -9,6 +9,7 @@ statistic of all runs.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -146,24 +147,37 @@ def permutation_p(
 ) -> float:
     """Two-sided p-value of "it does not matter which of the two made a run".
 
-    Names are exchanged at random within each environment; the statistic is the probability of
-    improvement. Unlike a bootstrap interval this stays honest with very few runs.
+    Names are exchanged within each environment, in all ways if there are at most `reps` and else at
+    random; the statistic is the probability of improvement. Unlike a bootstrap interval this stays
+    honest with very few runs.
     """
-    seen = probability_of_improvement(xs, ys)
-    total = np.zeros(reps)
-    for x, y in zip(xs, ys, strict=True):
-        n, m = len(x), len(y)
+    seen = abs(probability_of_improvement(xs, ys) - 0.5) - 1e-9
+    sizes = [(len(x), len(y)) for x, y in zip(xs, ys, strict=True)]
+    exact = math.prod(math.comb(n + m, n) for n, m in sizes) <= reps
+    total = np.zeros(1 if exact else reps)
+    for (n, m), x, y in zip(sizes, xs, ys, strict=True):
         pool = np.concatenate([x, y])
         ranks = _beats(pool, pool).sum(axis=1) + 0.5  # midranks, from 1
-        order = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
-        total += (ranks[order].sum(axis=1) - n * (n + 1) / 2) / (n * m)
-    extreme = np.abs(total / len(xs) - 0.5) >= abs(seen - 0.5) - 1e-9
-    return float((1 + extreme.sum()) / (1 + reps))
+        if exact:
+            chosen = np.array(list(itertools.combinations(range(n + m), n)))
+        else:
+            chosen = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
+        better = (ranks[chosen].sum(axis=1) - n * (n + 1) / 2) / (n * m)
+        # All ways of one environment with all ways of another, or one at random of each.
+        total = np.add.outer(total, better).reshape(-1) if exact else total + better
+    extreme = np.abs(total / len(xs) - 0.5) >= seen
+    if exact:
+        return float(extreme.mean())
+    return float((1 + extreme.sum()) / (1 + reps))  # what was seen is one of the ways
 
 
 def smallest_p(sizes_x: Sequence[int], sizes_y: Sequence[int]) -> float:
     """The smallest p-value that `permutation_p` could give with so many runs in each environment,
     however far apart they are.
     """
-    ways = math.prod(math.comb(n + m, n) for n, m in zip(sizes_x, sizes_y, strict=True))
-    return min(1.0, 2.0 / ways)
+    # Logarithms: with many runs the number of ways is larger than any float.
+    ways = sum(
+        math.lgamma(n + m + 1) - math.lgamma(n + 1) - math.lgamma(m + 1)
+        for n, m in zip(sizes_x, sizes_y, strict=True)
+    )
+    return min(1.0, 2.0 * math.exp(-ways))

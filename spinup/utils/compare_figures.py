@@ -1,0 +1,152 @@
+"""The figures of `spinup compare`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spinup.utils import plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANELS = ("aggregates", "improvement", "profiles", "efficiency")
+
+
+def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
+    """Draws the panels `aggregates` (an axes `mean` goes with it), `improvement`, `profiles` and
+    `efficiency` that are asked for.
+    """
+    styles = dict(zip(result["algorithms"], itertools.cycle(plot.styles()), strict=False))
+    score = "Normalised score" if result["normalised"] else plot.axis_label(result["value"])
+    for key, title in (("aggregates", "IQM"), ("mean", "Mean")):
+        if key in panels:
+            _draw_intervals(panels[key], title, score, result, styles)
+    if "improvement" in panels:
+        _draw_improvement(panels["improvement"], result)
+    if "profiles" in panels:
+        ax = panels["profiles"]
+        tau = result["profiles"]["tau"]
+        found = {
+            n: (tau, *(result["profiles"][n][k] for k in ("share", "low", "high"))) for n in styles
+        }
+        _draw_lines(ax, found, styles)
+        ax.set(xlabel=f"{score} τ", ylabel="Share of runs above τ", ylim=(-0.02, 1.02))
+        ax.set_title("Performance profiles")
+    if "efficiency" in panels:
+        ax = panels["efficiency"]
+        data = result["efficiency"]
+        found = {n: tuple(data[n][k] for k in ("x", "iqm", "low", "high")) for n in styles}
+        _draw_lines(ax, found, styles)
+        plot.set_x_range(ax, ax.lines)
+        steps = data["unit"] == "steps"
+        ax.set_xlabel(
+            plot.axis_label(result["xaxis"]) if steps else "Share of each environment's steps"
+        )
+        ax.set_ylabel(f"IQM of the {score[0].lower()}{score[1:]}")
+        ax.set_title("Sample efficiency")
+    for ax in panels.values():
+        plot.finish_axes(ax)
+    for key in ("profiles", "efficiency"):
+        if key in panels:
+            plot.place_legend(panels[key], panels[key].lines[: len(styles)], list(styles))
+
+
+def _draw_intervals(
+    ax: Axes, title: str, label: str, result: Mapping[str, Any], styles: Mapping[str, Any]
+) -> None:
+    key = title.lower()
+    for i, (name, entry) in enumerate(result["algorithms"].items()):
+        low, high = entry[f"{key}_ci"]
+        colour = styles[name][0]
+        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([entry[key]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+    _name_rows(ax, list(result["algorithms"]))
+    ax.set_xlabel(label)
+    ax.set_title(f"{title}, 95 % CI")
+    ends = [v for a in result["algorithms"].values() for v in (*a["iqm_ci"], *a["mean_ci"])]
+    margin = 0.1 * (max(ends) - min(ends)) or 0.5
+    ax.set_xlim(min(ends) - margin, max(ends) + margin)  # the same for both
+
+
+def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
+    names = []
+    for i, pair in enumerate(result["pairs"]):
+        colour = plot.COLOURS[0] if pair["verdict"] == "established" else "0.5"
+        low, high = pair["improvement_ci"]
+        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([pair["improvement"]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+        names.append(f"{pair['x']} > {pair['y']}")
+    ax.axvline(0.5, color="0.3", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    _name_rows(ax, names)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel("P(a run is better)")
+    ax.set_title("Probability of improvement")
+
+
+def _name_rows(ax: Axes, names: list[str]) -> None:
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)  # the first at the top
+    ax.grid(False, axis="y")
+    ax.tick_params(axis="y", length=0)
+
+
+def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -> None:
+    for i, (name, (x, line, low, high)) in enumerate(found.items()):
+        colour, dashes = styles[name]
+        ax.plot(x, line, color=colour, linestyle=dashes, zorder=3, gid=f"curve-{i}")
+        shade = ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        shade.set_gid(f"band-{i}")
+    ax.margins(x=0)
+
+
+def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
+    """One file with all panels for a file's name, one file a panel for a folder's."""
+    written: list[Path] = []
+    for given in save:
+        if Path(given).suffix.lower() in plot.FORMATS:
+            (file,) = plot.output_files(given)
+            with plot.paper_style(1.0):
+                written += plot.save_figure(_whole_figure(result, on_screen=False), [file])
+            continue
+        for panel in PANELS:
+            (file,) = plot.output_files(Path(given) / f"{panel}.png")
+            with plot.paper_style(1.2):
+                wide = panel == "aggregates"
+                height = 4.5 if panel in PANELS[2:] else _rows_height(result)
+                figure = plot.new_figure((9 if wide else 6.5, height), on_screen=False)
+                if wide:
+                    left, right = figure.subplots(1, 2)
+                    right.sharey(left)
+                    draw(result, {panel: left, "mean": right})
+                    right.tick_params(labelleft=False)
+                else:
+                    draw(result, {panel: figure.subplots()})
+                written += plot.save_figure(figure, [file, file.with_suffix(".pdf")])
+    return written
+
+
+def _rows_height(result: Mapping[str, Any]) -> float:
+    return 1.6 + 0.45 * max(len(result["algorithms"]), len(result["pairs"]))
+
+
+def _whole_figure(result: Mapping[str, Any], on_screen: bool) -> Any:
+    top = _rows_height(result)
+    figure = plot.new_figure((12, top + 4.3), on_screen)
+    mosaic: Any = [["aggregates"] * 2 + ["mean"] * 2 + ["improvement"] * 2]
+    mosaic += [["profiles"] * 3 + ["efficiency"] * 3]
+    panels = figure.subplot_mosaic(mosaic, height_ratios=[top, 4.3])
+    draw(result, panels)
+    panels["mean"].tick_params(labelleft=False)
+    return figure
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Opens a window with all panels."""
+    import matplotlib.pyplot as plt
+
+    with plot.paper_style(1.0):
+        _whole_figure(result, on_screen=True)
+    plt.show()
