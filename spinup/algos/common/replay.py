@@ -45,7 +45,7 @@ class Ring:
             }
         except (MemoryError, ValueError):  # more than there is, more than NumPy can count
             raise SpinupError(
-                f"a replay buffer of {size} transitions needs {_size(self.nbytes)} of memory, "
+                f"a replay buffer of {size} transitions needs {size_text(self.nbytes)} of memory, "
                 "which this machine does not give: use a smaller replay_size"
             ) from None
         self.total = 0  # rows ever stored
@@ -251,7 +251,7 @@ def check_memory(what: str, nbytes: int) -> None:
     available = available_memory()
     if available is not None and nbytes > available:
         raise SpinupError(
-            f"{what} needs {_size(nbytes)} of memory and {_size(available)} are available: "
+            f"{what} needs {size_text(nbytes)} of memory and {size_text(available)} are available: "
             "use a smaller replay_size"
         )
 
@@ -285,7 +285,8 @@ def available_memory() -> int | None:
     return min(found)
 
 
-def _size(nbytes: float) -> str:
+def size_text(nbytes: float) -> str:
+    """Bytes in a unit that suits them: `1.5 MiB`."""
     for unit in ("bytes", "KiB", "MiB"):
         if nbytes < 1024:
             return f"{nbytes:.1f} {unit}"
