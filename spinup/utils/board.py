@@ -19,7 +19,8 @@ from typing import TextIO
 from spinup.utils.cells import Job
 from spinup.utils.progress import _hms
 
-_TAIL_BYTES = 16384  # more than two rows
+_TAIL_BYTES = 16384
+_WINDOW = 10  # epochs that the speed is taken from
 _COLOURS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
 # In this order, when a screen has no room for all cells.
 _SHOWN_FIRST = ("failed", "running", "stopped", "waiting", "done")
@@ -54,15 +55,18 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
     if not rows or not header.endswith(b"\n"):
         return Progress()
     names = header.decode("utf-8", "replace").rstrip("\n").split("\t")
-    last, before = (_numbers(names, row) for row in (rows[-1], rows[-2] if len(rows) > 1 else ""))
+    last = _numbers(names, rows[-1])
+    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # single epochs are of uneven length
+    before = _numbers(names, earlier[0]) if earlier else {}
     epoch, seconds, steps = (last.get(k) for k in ("Epoch", "Time", "TotalEnvInteracts"))
+    rate = each = None
     if seconds is not None:
         seconds -= before.get("Time", 0.0)
-    if steps is not None:
-        steps -= before.get("TotalEnvInteracts", 0.0)
-    rate = steps / seconds if steps is not None and seconds is not None and seconds > 0 else None
+        each = seconds / max(1, len(earlier))
+        if steps is not None and seconds > 0:
+            rate = (steps - before.get("TotalEnvInteracts", 0.0)) / seconds
     ret = last.get("AverageTestEpRet", last.get("AverageEpRet"))
-    return Progress(None if epoch is None else int(epoch), ret, rate, seconds, age)
+    return Progress(None if epoch is None else int(epoch), ret, rate, each, age)
 
 
 def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
@@ -173,7 +177,7 @@ class Board:
     def _row(self, i: int, width: int, columns: int) -> str:
         name, state = self.jobs[i].name, self.states[i]
         if len(name) > width:  # the end tells cells apart
-            name = "…" + name[len(name) - width + 1 :]
+            name = ".." + name[len(name) - width + 2 :]
         epoch, ret, rate, eta = self._numbers(i)
         row = f"{name:<{width}}  {state:<8} {epoch:>9} {ret:>9} {rate:>8} {eta:>8}"[:columns]
         if os.environ.get("NO_COLOR") or state not in _COLOURS:

@@ -32,6 +32,8 @@ from spinup.utils.errors import SpinupError
 FORMAT = "spinup-cell-1"
 # Arguments that say how a run is carried out and not what it computes: no part of a cell's hash.
 NOT_HASHED = frozenset({"resume", "overwrite", "progress", "logger_kwargs"})
+# Seconds that a process waits for another one that is running the cell, and may just be dying.
+WAIT_VARIABLE = "SPINUP_LOCK_WAIT"
 _MAX_DEPTH = 30
 _TAIL_LINES = 20  # of a traceback, in the report at the end
 
@@ -382,16 +384,19 @@ def holding(job: Job, wait: float) -> Iterator[None]:
         lock.release()
 
 
-def run_cell(job: Job, num_cpu: int | str = 1, wait: float = 30.0) -> str:
+def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str:
     """Run a cell in this process, unless it is done; returns 'skip', 'fresh' or 'resume'.
 
     `CellFailed` says that its function raised something, which is in the state. With several MPI
     processes every one of them calls this; the first keeps the state, and what a function raises
-    comes out as it is, for it has to end them all.
+    comes out as it is, for it has to end them all. `wait` is for a process that is running the cell
+    and may be just dying.
     """
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
     first = proc_id() == 0
+    if wait is None:
+        wait = float(os.environ.get(WAIT_VARIABLE, "30"))
     with holding(job, wait) if first else contextlib.nullcontext():
         decision = broadcast_object(decide(job) if first else None)
         if decision.action == "skip":

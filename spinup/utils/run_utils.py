@@ -514,14 +514,15 @@ def _named(jobs: Sequence[Job], name: str) -> Job:
 
 def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
     """Print the end of every failed cell's traceback; returns the sentence about all of them."""
-    for name, detail in failures.items():
-        log = _named(jobs, name).log
-        where = f" (all it printed is in {log})" if log.exists() else ""
-        print(f"{_LINE}\n{name} failed{where}:\n{detail}", file=sys.stderr)
+    failed = [job for job in jobs if job.name in failures]
+    for job in failed:
+        where = f" (all it printed is in {job.log})" if job.log.exists() else ""
+        print(f"{_LINE}\n{job.name} failed{where}:\n{failures[job.name]}", file=sys.stderr)
     print(_LINE, file=sys.stderr, flush=True)
+    names = ", ".join(job.name for job in failed[:10]) + (", ..." if len(failed) > 10 else "")
     return (
-        f"{len(failures)} of {len(jobs)} cells failed ({', '.join(failures)}): the same command "
-        "tries them again and skips the others."
+        f"{len(failed)} of {len(jobs)} cells failed ({names}): the same command tries them again "
+        "and skips the others."
     )
 
 

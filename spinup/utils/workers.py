@@ -208,7 +208,9 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                         board.say(f"{job.name}: {end.detail}; it is started again.")
                         waiting.appendleft(i)
                         continue
-                    if end.state != "done":
+                    if end.state == "lost":
+                        failures[job.name] = f"{end.detail}; it had printed:\n{log_tail(job)}"
+                    elif end.state != "done":
                         failures[job.name] = end.detail
                     board.set(index[job.name], "done" if end.state == "done" else "failed")
                 board.refresh()
