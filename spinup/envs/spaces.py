@@ -7,6 +7,7 @@ check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete")
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "space_to_json",
 ]
 
+MAX_ELEMENTS = 10**8
 # What an observation may be made of; everything but Box is flattened by `adapt_env`.
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
 
@@ -138,7 +140,17 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         return _space_from_json(d)
     except SpinupError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        AssertionError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+    ) as error:
         raise SpinupError(
             f"this is no description of a space, save the policy again: {str(d)[:100]} ({error!r})."
         ) from error
@@ -148,6 +160,8 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     kind = d["type"]
     if kind == "Box":
         shape, dtype = tuple(d["shape"]), np.dtype(d["dtype"])
+        if math.prod(shape) > MAX_ELEMENTS:  # the arrays of its bounds would fill the memory
+            raise SpinupError(f"a space of the shape {str(shape)[:60]} is too large to be real.")
         low, high = (_bound_from_json(d[end], shape, dtype) for end in ("low", "high"))
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     if kind == "Discrete":

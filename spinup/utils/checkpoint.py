@@ -19,6 +19,7 @@ import ast
 import base64
 import contextlib
 import copy
+import errno
 import functools
 import hashlib
 import json
@@ -27,6 +28,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import struct
 import sys
 import types
@@ -66,6 +68,19 @@ _SAFE_DTYPES = types.MappingProxyType(
 _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 PIECES = "pieces"
 _PIECE = re.compile(r"[0-9a-f]{32}\.safetensors")
+# What plain data of the wrong kind makes of code that expects another.
+_FORGED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class Piece:
@@ -152,7 +167,7 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | 
         return _unpack(tree, arrays, pieces or {}, 0)
     except SpinupError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, SyntaxError, struct.error) as error:
+    except _FORGED as error:
         raise SpinupError(
             "this saved state does not follow the checkpoint format "
             f"({type(error).__name__}: {error}); use another checkpoint."
@@ -448,8 +463,24 @@ def fsync_folder(folder: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
+def read_file(path: str | os.PathLike[str], limit: int = 2**30) -> bytes:
+    """The bytes of a file; an ``OSError`` for what is none, or larger than ``limit``."""
+    _check_regular(path, limit)
+    return Path(path).read_bytes()
+
+
+def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> None:
+    """Refuse what never ends when it is read: pipes, devices, links to them."""
+    info = os.stat(path)
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    if info.st_size > limit:
+        raise OSError(errno.EFBIG, "too large to be what its name says")
+
+
 def sha256_file(path: str | os.PathLike[str]) -> str:
     """Hexadecimal SHA-256 of a file, read in pieces."""
+    _check_regular(path)
     digest = hashlib.sha256()
     with open(path, "rb") as f:
         while block := f.read(1 << 20):
@@ -554,7 +585,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
         if damage is None:
             try:
                 return _read_state(path, manifest), path
-            except (SpinupError, OSError, ValueError, RecursionError) as error:
+            except (OSError, *_FORGED) as error:
                 damage = str(error)
         _warn_damaged(path, damage)
     if found:
@@ -570,7 +601,7 @@ def _warn_damaged(path: Path, reason: str) -> None:
 
 
 def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
-    tree = json.loads((path / "state.json").read_bytes())
+    tree = json.loads(read_file(path / "state.json"))
     folder = path.parent / PIECES
     pieces = {f: Piece._saved(folder, f, e) for f, e in manifest.get("pieces", {}).items()}
     return unpack(tree, read_safetensors(path / "state.safetensors"), pieces)
@@ -609,7 +640,9 @@ def drop_pieces(folder: Path) -> None:
     for _, manifest, _ in _found(folder):
         needed.update(manifest.get("pieces", {}) if manifest else {})
     for path in store.iterdir():
-        if path.name not in needed:
+        # by its name, lest a link to another folder cost the files that are there
+        ours = _PIECE.fullmatch(path.name.removeprefix(TMP_PREFIX)) is not None
+        if ours and path.name not in needed:
             path.unlink(missing_ok=True)
 
 
@@ -623,7 +656,7 @@ def _render_manifest(body: dict[str, Any]) -> bytes:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of a checkpoint; ``ValueError`` says what is wrong with it."""
-    data = (path / "manifest.json").read_bytes()
+    data = read_file(path / "manifest.json")
     manifest = json.loads(data)
     if not isinstance(manifest, dict):
         raise ValueError("manifest.json is no JSON object")
@@ -634,6 +667,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError(f"its format is {manifest.get('format')!r}, not {FORMAT!r}")
     if path.name.removesuffix(".again") != f"step-{manifest['step']:012d}":
         raise ValueError("manifest.json belongs to another step")
+    if type(manifest["serial"]) is not int:
+        raise ValueError("manifest.json does not say when it was made")
     # a manifest that vouches for fewer files would let the others in unchecked
     if set(manifest["files"]) != {"state.json", "state.safetensors"}:
         raise ValueError("manifest.json does not list the checkpoint's files")
@@ -654,7 +689,7 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
             continue
         try:
             found.append((path, _read_manifest(path), ""))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, *_FORGED) as error:
             found.append((path, None, f"{type(error).__name__}: {error}"))
     # by order of saving, not by step: a run that went back to an older state repeats steps
     found.sort(key=lambda f: (f[1] is None, f[1]["serial"] if f[1] else 0, f[0].name), reverse=True)
@@ -689,7 +724,7 @@ def _tidy(folder: Path) -> None:
         elif path.name.endswith(".again") and _FOLDER.fullmatch(path.name):
             try:
                 sound = _damage(path, _read_manifest(path)) is None
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, *_FORGED):
                 sound = False
             if sound:
                 _promote(path)
@@ -754,6 +789,7 @@ class RunLock:
         self._key = os.path.realpath(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # what a link leads to is not ours to empty
         fd = os.open(self.folder / ".lock", flags, 0o644)
         try:
             if not _try_lock(fd, self.folder):

@@ -41,6 +41,7 @@ from spinup.utils.checkpoint import (
     atomic_write,
     drop_pieces,
     fsync_folder,
+    read_file,
     read_safetensors,
     safetensors_chunks,
     sha256_file,
@@ -189,6 +190,11 @@ class Logger:
             self._clear_away([self._fname] if joins else [*RUN_FILES, self._fname], overwrite)
         path = os.path.join(self.output_dir, self._fname)
         # append: after a cut-back, writing goes on at the new end
+        # A link in somebody else's run directory could lead to any file of ours.
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+            raise SpinupError(
+                f"{path} is a link or no file: move it away, or choose another output_dir."
+            )
         file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         self.output_file = file
         self._closers.callback(file.close)
@@ -392,7 +398,7 @@ class Logger:
         assert self.output_file is not None
         size, offset = self._sync(), int(state["offset"])
         path = self.output_file.name
-        if size < offset:
+        if offset < 0 or size < offset:
             raise SpinupError(
                 f"{path} has {size} bytes but the checkpoint was made at {offset}: rows are "
                 "missing; restore the file, or start again with overwrite=True."
@@ -603,7 +609,7 @@ def load_policy(
         folder = folder / "pyt_save"
     name = f"policy{_newest(folder) if itr in (None, 'last', -1) else _number(itr)}"
     try:
-        meta = json.loads((folder / f"{name}.json").read_bytes())
+        meta = json.loads(read_file(folder / f"{name}.json"))
     except OSError as error:
         raise SpinupError(
             f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "

@@ -358,7 +358,8 @@ def _make_env(
             "with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust the file."
         )
     kwargs = record.get("kwargs") or {}
-    if record.get("exact_kwargs") is False or not isinstance(kwargs, dict):
+    named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
+    if record.get("exact_kwargs") is False or not named:
         raise SpinupError(
             f"Some arguments of {env_id} could not be saved; "
             "pass the environment with env=... (--env)."
@@ -387,9 +388,17 @@ def _rewrapped(
 
     def make(saved_limit: int | None) -> Any:
         steps = saved_limit if limit is None else limit
-        return _made_by_id(
-            env_id, kwargs if steps is None else {**kwargs, "max_episode_steps": steps}, render_mode
-        )
+        limited = kwargs if steps is None else {**kwargs, "max_episode_steps": steps}
+        try:
+            return _made_by_id(env_id, limited, render_mode)
+        except SpinupError:
+            raise
+        except Exception as error:  # arguments from a file can make a constructor raise anything
+            raise SpinupError(
+                f"{env_id} cannot be made with the arguments that were saved "
+                f"({type(error).__name__}: {str(error)[:300]}); pass the environment with env=... "
+                "(--env)."
+            ) from error
 
     specs = record.get("wrapper_specs")
     if isinstance(specs, list):
@@ -437,7 +446,7 @@ def _check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
         saved, here = space_from_json(meta[name]), getattr(env, name)
         same_size = all(
             np.array_equal(np.asarray(getattr(saved, size, 0)), np.asarray(getattr(here, size, 0)))
-            for size in ("shape", "n", "nvec")
+            for size in ("shape", "n", "nvec", "start")
         )
         # Bounds are not compared: a wider one changes nothing that the network can see.
         if type(saved).__name__ != type(here).__name__ or not same_size:

@@ -16,6 +16,7 @@ of its episode, a half-filled rollout, the position in `progress.txt`. A run kil
 and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the same bits.
 """
 
+import contextlib
 import ctypes
 import json
 import math
@@ -78,6 +79,22 @@ _FREE_ON_RESUME = {
 }
 # Arguments that change rounding: a resumed run uses the recorded ones.
 _RECORDED = ("num_threads", "device", "shards")
+# What a checkpoint of a run holds, and of which kind it is.
+_SAVED: Mapping[str, type] = types.MappingProxyType(
+    {
+        "algo": str,
+        "fingerprint": dict,
+        "env": dict,
+        "recorded": dict,
+        "epoch": int,
+        "total_steps": int,
+        "seconds": float,
+        "tracked": dict,
+        "shards": list,
+        "globals": dict,
+        "logger": dict,
+    }
+)
 _CHECKPOINT_SECONDS = 60.0
 
 
@@ -198,6 +215,8 @@ class Run:
                 f"cannot write in {output_dir} ({error.strerror}): choose another output_dir"
             ) from error
         loaded = load_checkpoint(output_dir / "checkpoints")
+        if loaded is not None:
+            _check_saved(*loaded)
         progress = output_dir / "progress.txt"
         # The first epoch is always saved, so that a run without a checkpoint has a row at most.
         if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
@@ -309,9 +328,9 @@ class Run:
     def _check_same_env(self, saved: dict[str, Any]) -> None:
         """Refuse to continue in another environment than the one of the saved run."""
         now, then = self._env_fingerprint(), saved["env"]
-        differing = sorted(k for k in now if now[k] != then[k])
+        differing = sorted(k for k in now if k not in then or now[k] != then[k])
         if differing:
-            changes = ", ".join(f"{k}: {then[k]!r} -> {now[k]!r}" for k in differing)
+            changes = ", ".join(f"{k}: {then.get(k)!r} -> {now[k]!r}" for k in differing)
             raise SpinupError(
                 "cannot resume exactly, because the environment differs from that of the saved run "
                 f"({changes}): use the same one, or another output_dir"
@@ -549,27 +568,32 @@ class Run:
             raise SpinupError(
                 f"the checkpoint does not match this version of {self.algo}: {missing}"
             )
-        for name, obj in self.tracked.items():
-            obj.load_state_dict(state["tracked"][name])
+        with _in_one_sentence(self.algo):
+            for name, obj in self.tracked.items():
+                obj.load_state_dict(state["tracked"][name])
+            for i, shard in enumerate(self.shards.local):
+                saved = state["shards"][shard]
+                if self.rollouts:
+                    self.rollouts[i].load_state_dict(saved["rollout"])
+                self.explore_rngs[i].bit_generator.state = saved["explore"]
+                self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
         fresh: list[tuple[int, int]] = []
         for i, shard in enumerate(self.shards.local):
             saved = state["shards"][shard]
-            if self.rollouts:
-                self.rollouts[i].load_state_dict(saved["rollout"])
             for env in self.streams[i].load_state_dict(saved["streams"]):
                 fresh.append((shard, env))
                 if self.rollouts:  # the old episode was cut here
                     self.rollouts[i].end_path(env, False, saved["streams"]["obs"][env])
-            self.explore_rngs[i].bit_generator.state = saved["explore"]
-            self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
         self.epoch = state["epoch"]
         self.total_steps = state["total_steps"]
         self._start_time = time.time() - state["seconds"]
-        self.logger.load_state_dict(state["logger"])
+        with _in_one_sentence(self.algo):
+            self.logger.load_state_dict(state["logger"])
         for shard, env in gather_lists(fresh):
             where = f"{env} of shard {shard}" if self.shards.count > 1 else f"{env}"
             self.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
-        self._set_global_state(state["globals"])
+        with _in_one_sentence(self.algo):
+            self._set_global_state(state["globals"])
 
     def _global_state(self) -> dict[str, Any]:
         return global_state()
@@ -588,6 +612,48 @@ class Run:
             "env": self.env_record,
             "max_ep_len": self.config["max_ep_len"],
         }
+
+
+def _check_saved(saved: Any, where: Path) -> None:
+    """Refuse a checkpoint that is whole but was not made by a run."""
+    held = saved if isinstance(saved, dict) else {}
+    wrong = [k for k, kind in _SAVED.items() if type(held.get(k)) is not kind]
+    wrong += [] if wrong else [k for k in ("epoch", "total_steps") if saved[k] < 0]
+    if not wrong:
+        threads, device, shards = (saved["recorded"].get(name, "") for name in _RECORDED)
+        counts = (1 if threads is None else threads, shards)
+        whole = all(type(n) is int and 1 <= n <= 2**15 for n in counts)
+        wrong = [] if whole and type(device) is str and device else ["recorded"]
+    if wrong:
+        raise SpinupError(
+            f"{where} holds no checkpoint of a run ({wrong[0]!r} is missing or of another kind): "
+            "restore it from a backup, or start the run again with overwrite=True"
+        )
+
+
+@contextlib.contextmanager
+def _in_one_sentence(algo: str) -> Iterator[None]:
+    """What makes our own code stumble over a checkpoint is a fault of the checkpoint."""
+    try:
+        yield
+    except SpinupError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        first = str(error).strip().splitlines() or [""]
+        raise SpinupError(
+            f"the checkpoint does not hold what this version of {algo} saves "
+            f"({type(error).__name__}: {first[0][:200]}): restore it from a backup, or start the "
+            "run again with overwrite=True"
+        ) from error
 
 
 class Scalar:

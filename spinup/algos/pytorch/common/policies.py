@@ -372,31 +372,55 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     Only the library's own classes are built from a file alone. A user's class must be passed as
     `actor_critic`, or, with `trust_code=True`, is imported by the name in the file.
     """
-    cls = actor_critic or _saved_class(meta.get("class") or {}, trust_code)
-    kwargs = dict(meta.get("ac_kwargs") or {})
+    cls = actor_critic or _saved_class(meta.get("class"), trust_code)
+    kwargs = meta.get("ac_kwargs") or {}
+    if not isinstance(kwargs, dict):
+        raise SpinupError(f"the saved ac_kwargs are {str(kwargs)[:80]}, not arguments by name")
+    kwargs = dict(kwargs)
     if isinstance(kwargs.get("activation"), str):
         kwargs["activation"] = activation(kwargs["activation"], "pytorch")
     observation_space = space_from_json(meta["observation_space"])
     action_space = space_from_json(meta["action_space"])
     try:
+        if actor_critic is None and not trust_code:
+            # First without memory: a file of a few bytes could ask for all there is.
+            with torch.device("meta"):
+                shapes = cls(observation_space, action_space, **kwargs).state_dict()
+            shapes = {name: tuple(t.shape) for name, t in shapes.items()}
+            if shapes != {name: t.shape for name, t in tensors.items()}:
+                raise SpinupError(
+                    f"the saved weights do not fit {cls.__name__} with the saved ac_kwargs"
+                )
         ac = cls(observation_space, action_space, **kwargs)
         ac.load_state_dict({name: torch.from_numpy(np.array(t)) for name, t in tensors.items()})
-    except (RuntimeError, TypeError) as error:
-        raise SpinupError(f"the saved weights do not fit {cls.__name__}: {error}") from error
+    except SpinupError:
+        raise
+    except Exception as error:  # arguments from a file can make a constructor raise anything
+        name = getattr(cls, "__name__", repr(cls))  # a partial has none
+        raise SpinupError(
+            f"the saved weights do not fit {name}: {type(error).__name__}: {str(error)[:500]}"
+        ) from error
     ac.action_space = action_space
     return ac.eval()
 
 
 def _saved_class(name, trust_code):
-    key = (name.get("module"), name.get("qualname"))
+    name = name if isinstance(name, dict) else {}
+    key = (str(name.get("module")), str(name.get("qualname")))
     if key not in KNOWN_CLASSES and not trust_code:
         raise SpinupError(
             f"the policy was saved from the class {key[0]}.{key[1]}, which is not the "
             "library's own: pass it as actor_critic, or trust the code that the file names"
         )
-    obj = importlib.import_module(key[0])
-    for part in key[1].split("."):
-        obj = getattr(obj, part)
+    try:
+        obj = importlib.import_module(key[0])
+        for part in key[1].split("."):
+            obj = getattr(obj, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpinupError(
+            f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): run "
+            "where it can be, or pass it as actor_critic"
+        ) from error
     return obj
 
 

@@ -101,6 +101,9 @@ class GoalActorCritic(nn.Module):
                 f"the networks of this policy are of the class {own}: load it with "
                 f"actor_critic=functools.partial(GoalActorCritic, actor_critic={own})"
             )
+        width = observation_space.shape[0]
+        if not parts or any(not 0 <= first < last <= width for first, last in parts):
+            raise SpinupError(f"parts={str(parts)[:60]} are no columns of a row of {width}")
         columns = [i for part in sorted(parts) for i in range(*part)]
         together = columns == list(range(columns[0], columns[-1] + 1))
         self.columns = slice(columns[0], columns[-1] + 1) if together else columns
