@@ -113,6 +113,27 @@ def grid(name, *rows):
         # without a grid name there is no leading underscore
         (("", ("lr", [1, 2])), ["lr1", "lr2"]),
         (("", ("a", [True, False]), ("lr", [1, 2])), ["a_lr1", "a_lr2", "lr1", "lr2"]),
+        # the grid's own name stays as it was written
+        (("My Grid", ("lr", [1, 2])), ["My Grid_lr1", "My Grid_lr2"]),
+        # numbers, nothing, text with everything in it
+        (("x", ("lr", [1e-3, 1e-05, 3e-4])), ["x_lr0-001", "x_lr1e-05", "x_lr0-0003"]),
+        (("x", ("lr", [1e3, -1, float("inf")])), ["x_lr1000-0", "x_lr-1", "x_lrinf"]),
+        (("x", ("kl", [None, 0.01])), ["x_klnone", "x_kl0-01"]),
+        (("x", ("env", ["a:B-v0", "ale/Pong v5"])), ["x_enva-b-v0", "x_envale-pong-v5"]),
+        (("x", ("w", [(), (1,), ((1, 2), 3)])), ["x_w", "x_w1", "x_w1-2-3"]),
+        # nested keys, with and without a shorthand of their own
+        (("x", ("a_b:c_d:e", [1, 2])), ["x_ab-cd-e1", "x_ab-cd-e2"]),
+        (("x", ("a_b:c_d:e", [1, 2], "S")), ["x_S1", "x_S2"]),
+        (("x", ("ac_kwargs:deep", [True, False])), ["x_ac-dee", "x"]),
+        (("x", ("ac_kwargs:deep", [True, False], "d", True)), ["x_d", "x"]),
+        # a partial by its function; a key of which nothing is left
+        (("x", ("f", [functools.partial(some_function), 1])), ["x_fsome_function", "x_f1"]),
+        (("x", ("___", [1, 2])), ["x_1", "x_2"]),
+        # several that vary, one that does not, one that is named all the same
+        (
+            ("x", ("a", [1, 2]), ("b", 5), ("c", 7, None, True), ("d", [True, False])),
+            ["x_a1_c7_d", "x_a1_c7", "x_a2_c7_d", "x_a2_c7"],
+        ),
         # the last key changes fastest; parts come in the order of `add`
         (
             ("x", ("b", [1, 2]), ("seed", [0, 1]), ("a", ["p", "q"])),
