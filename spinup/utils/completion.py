@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spinup import registry
+from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 
 # Flags of training commands whose value is a path.
@@ -100,7 +102,8 @@ def _tool_flags(module: str) -> tuple[str, ...]:
     for call in calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
             words = [a.value for a in call.args if isinstance(a, ast.Constant)]
-            found |= {word for word in words if isinstance(word, str) and word.startswith("--")}
+            flags = [w for w in words if isinstance(w, str) and w.startswith("--")]
+            found |= {re.sub(":.*", ":", flag) for flag in flags}  # --env_kwargs:NAME
     return tuple(sorted(found))
 
 
@@ -234,7 +237,7 @@ Write it again after installing environments or a new version."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the script of one shell."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="spinup completion",
         description="Print a script that lets Tab complete commands, flags and their values.",
         epilog=_HELP,

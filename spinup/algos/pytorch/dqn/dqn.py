@@ -114,8 +114,8 @@ def dqn(
         ac_kwargs: keyword arguments of the network. The default class takes `hidden_sizes`,
             `activation` and `dueling`.
         seed: decides every random number of the run; zero or more.
-        steps_per_epoch: environment steps between two rows of the log, over all environments.
-        epochs: number of epochs; the run takes epochs x steps_per_epoch steps.
+        steps_per_epoch: steps between two rows of the log, over all environments; 1000 to 10000.
+        epochs: number of epochs; the run takes epochs x steps_per_epoch steps. 20 to 1000 is usual.
         replay_size: transitions kept for learning; the oldest give way. 1e4 to 1e6.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         polyak: how much of the target network stays when it is updated. 0 copies; with 0.99 to
@@ -129,15 +129,16 @@ def dqn(
             rounds rarer and longer, at the same number of gradient steps a step; 1 to 50.
         target_update_every: gradient steps between two updates of the target network. More is more
             stable and slower; 100 to 10000 with polyak=0.
-        eps_start: probability of a random action at the beginning.
+        eps_start: probability of a random action at the beginning; 1 is usual.
         eps_end: the same at the end of the schedule and after it; 0.01 to 0.1.
         eps_steps: environment steps over which it falls from one to the other in a straight line;
             a tenth of the run is usual.
         double_q: choose the next action by the network itself and judge it by the target network;
             False lets the target network do both and overestimates.
         loss: 'huber', quadratic up to an error of 1 and linear beyond it, or 'squared'.
-        num_test_episodes: greedy episodes at the end of each epoch, in an environment of their own.
-        max_ep_len: longest episode, in steps; a longer one is cut and its rest estimated.
+        num_test_episodes: greedy episodes at the end of each epoch, in an environment of their
+            own; 5 to 20.
+        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
         save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         n_step: rewards summed up before the estimate takes over. More is faster where rewards are
@@ -145,7 +146,7 @@ def dqn(
         prioritized: replay transitions with a large error more often.
         prio_alpha: how much more often; 0 is uniform, 1 in proportion to the error; 0.4 to 0.7.
         prio_beta: how much of that the weights of the loss undo at first; 1 is all; 0.4 to 1.
-        prio_beta_steps: environment steps over which prio_beta rises to 1.
+        prio_beta_steps: environment steps over which prio_beta rises to 1; the whole run is usual.
         max_grad_norm: longer gradients are shortened to this. None never does; 10 is usual.
         anneal_lr: let the learning rate fall linearly to zero over the run.
         updates_per_step: gradient steps for each environment step, over all environments: the

@@ -139,7 +139,7 @@ def ppo(
         seed: decides every random number of the run; zero or more.
         steps_per_epoch: environment steps between two updates, over all environments. More gives
             less noisy updates and fewer of them; 1000 to 10000 is usual.
-        epochs: number of updates.
+        epochs: number of updates; 50 to 1000 is usual.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         clip_ratio: how far the probability ratio may move before the objective stops rewarding it.
             Larger moves faster and less safely; 0.1 to 0.3.
@@ -147,10 +147,11 @@ def ppo(
         vf_lr: learning rate of the value function (Adam); 3e-4 to 3e-3.
         train_pi_iters: most passes over the data to fit the policy; early stopping may end sooner.
             3 to 10 with minibatches, 40 to 80 without.
-        train_v_iters: passes over the data to fit the value function; as for the policy.
+        train_v_iters: passes over the data to fit the value function; 3 to 10 with minibatches,
+            40 to 80 without.
         lam: lambda of GAE. Lower leans more on the value function: less variance, more bias;
             0.9 to 1.
-        max_ep_len: longest episode, in steps; a longer one is cut and its rest estimated.
+        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         target_kl: policy steps end when the KL divergence from the old policy exceeds 1.5 times
             this. Larger lets the policy move further in an epoch; 0.003 to 0.05, None never stops.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.

@@ -70,10 +70,10 @@ def reinforce(
         seed: decides every random number of the run; zero or more.
         steps_per_epoch: environment steps between two updates, over all environments. More gives
             less noisy updates and fewer of them; 1000 to 10000 is usual.
-        epochs: number of updates.
+        epochs: number of updates; 50 to 1000 is usual.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         pi_lr: learning rate of the policy (Adam), which takes one step an epoch; 1e-3 to 3e-2.
-        max_ep_len: longest episode, in steps; a longer one is cut and its rest estimated.
+        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
         save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.

@@ -116,8 +116,8 @@ def td3(
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`
             and `activation`.
         seed: decides every random number of the run; zero or more.
-        steps_per_epoch: environment steps between two rows of the log, over all environments.
-        epochs: number of epochs; the run takes epochs x steps_per_epoch steps.
+        steps_per_epoch: steps between two rows of the log, over all environments; 1000 to 10000.
+        epochs: number of epochs; the run takes epochs x steps_per_epoch steps. 20 to 1000 is usual.
         replay_size: transitions kept for learning; the oldest give way. 1e5 to 1e6.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         polyak: how much of the target networks stays at each update. Closer to 1 moves them more
@@ -138,8 +138,8 @@ def td3(
         policy_delay: gradient steps of the critics for one of the policy and of the targets,
             counted over the whole run. More gives the critics more time; 1 to 3.
         num_test_episodes: episodes without noise at the end of each epoch, in an environment of
-            their own.
-        max_ep_len: longest episode, in steps; a longer one is cut and its rest estimated.
+            their own; 5 to 20.
+        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
         save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         updates_per_step: gradient steps for each environment step, over all environments: the

@@ -147,7 +147,7 @@ def trpo(
         seed: decides every random number of the run; zero or more.
         steps_per_epoch: environment steps between two updates, over all environments. More gives
             less noisy updates and fewer of them; 1000 to 10000 is usual.
-        epochs: number of updates.
+        epochs: number of updates; 50 to 1000 is usual.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         delta: largest mean KL divergence of one update. Larger moves faster and less safely;
             0.005 to 0.05.
@@ -160,7 +160,7 @@ def trpo(
         backtrack_coeff: each try is this fraction of the one before; 0.5 to 0.8.
         lam: lambda of GAE. Lower leans more on the value function: less variance, more bias;
             0.9 to 1.
-        max_ep_len: longest episode, in steps; a longer one is cut and its rest estimated.
+        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
         save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         algo: 'trpo', or 'npg' to take the full step without a line search.

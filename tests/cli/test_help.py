@@ -1,0 +1,69 @@
+"""Help: every command is listed, every argument explained with its default and usual range."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from spinup import registry, run
+from spinup.algos.common.domains import DOMAINS
+from spinup.algos.common.flags import RUN_KEYS, arguments, explanations
+
+# Numbers that have no usual range: what suits depends on the machine or on taste.
+NO_RANGE = {"seed", "save_freq", "shards", "num_threads"}
+RANGE = re.compile(r"\b\d[\d.e-]* to \d|\busual\b")
+
+
+@pytest.mark.parametrize("name", registry.algorithms())
+def test_every_number_is_explained_with_its_usual_range(name):
+    said = explanations(registry.load(name))
+    missing = [
+        key
+        for key in arguments(registry.load(name))
+        if key in DOMAINS and key not in NO_RANGE and not RANGE.search(said[key])
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("tool", run.TOOLS)
+def test_every_tool_can_be_imported_and_explains_itself(tool, capsys):
+    module, _ = run.TOOLS[tool]
+    assert callable(importlib.import_module(module).main)
+    try:
+        code = run.main([tool, "--help"])
+    except SystemExit as done:  # as argparse leaves
+        code = done.code
+    assert code in (0, None)
+    assert capsys.readouterr().out.startswith(f"usage: spinup {tool} ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["plot x", "compare x", "test_policy x", "export x --onnx y.onnx", "completion bash"],
+)
+def test_a_wrong_flag_of_a_tool_ends_in_one_sentence(line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run.main([*line.split(), "--no-such-flag"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and re.fullmatch(r"spinup: .*--no-such-flag.*\n", printed.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_explains_every_flag_about_the_run(capsys):
+    assert run.main(["ppo", "--help"]) == 0
+    running = capsys.readouterr().out.partition("\nrunning:\n")[2]
+    for key in (*RUN_KEYS, "env", "env_name", "env_kwargs:KEY", "slurm_options:KEY"):
+        assert re.search(rf"(^  |, )--{key}\b", running, re.M), key
+
+
+def test_the_overview_imports_no_framework():
+    code = (
+        "import sys; from spinup import run; assert run.main(['help']) == 0; "
+        "assert not {'torch', 'gymnasium', 'matplotlib', 'ray'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for tool in run.TOOLS:
+        assert f"\n  {tool} " in done.stdout

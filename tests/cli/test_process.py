@@ -1,0 +1,139 @@
+"""One experiment runs in the process of the command: debuggers, Ctrl-C and tracebacks behave."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+TINY = "--steps 100 --hid 4 --train_pi_iters 1 --train_v_iters 1"
+
+MODULE = """
+    import os
+    import gymnasium
+
+    class Env(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self, goal=3, trouble=None):
+            self.goal, self.trouble = goal, trouble
+
+        def reset(self, *, seed=None, options=None):
+            self.t = 0
+            return self.observation_space.low, {}
+
+        def step(self, action):
+            self.t += 1
+            answer = 42
+            if self.trouble == "stop":
+                self.trouble = None
+                breakpoint()
+            if self.trouble == "fail":
+                raise RuntimeError("the environment broke")
+            return self.observation_space.high, float(self.goal), self.t == self.goal, False, {}
+
+    gymnasium.register("Mine-v0", Env)
+    print("REGISTERED IN", os.getpid())
+"""
+
+# As the installed command does it: the working directory is not on the path.
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; sys.path.remove(''); from spinup.run import main; sys.exit(main())",
+]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start `spinup ...` where a module `my_envs` lies."""
+    (tmp_path / "my_envs.py").write_text(textwrap.dedent(MODULE))
+
+    def start(line, **kwargs):
+        return subprocess.Popen(
+            [*COMMAND, *line.split()],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **kwargs,
+        )
+
+    return start
+
+
+def rows(path):
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def test_an_environment_of_a_module_is_made_with_its_arguments(start, tmp_path):
+    line = f"ppo --env my_envs:Mine-v0 --env_kwargs:goal 7 --epochs 1 {TINY}"
+    job = start(line)
+    out, err = job.communicate(timeout=150)
+    assert job.returncode == 0, err
+    assert out.count(f"REGISTERED IN {job.pid}") == 1
+    header, row = rows(tmp_path / "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0/progress.txt")
+    table = dict(zip(header, map(float, row), strict=True))
+    assert table["EpLen"] == 7 and table["AverageEpRet"] == 49
+
+
+def test_workers_import_the_module_too(start, tmp_path):
+    line = f"ppo --env my_envs:Mine-v0 --seed 0 1 --num_workers 2 --epochs 1 {TINY}"
+    job = start(line)
+    _, err = job.communicate(timeout=150)
+    assert job.returncode == 0, err
+    for seed in (0, 1):
+        path = tmp_path / f"data/cmd_ppo_pytorch/cmd_ppo_pytorch_s{seed}/progress.txt"
+        assert len(rows(path)) == 2
+
+
+def test_a_debugger_reads_from_the_terminal(start):
+    job = start(f"ppo --env my_envs:Mine-v0 --env_kwargs:trouble stop --epochs 1 {TINY}")
+    out, err = job.communicate("p answer * 10\nimport os\np ('pid', os.getpid())\nc\n", timeout=150)
+    assert job.returncode == 0, err
+    assert "(Pdb) 420\n" in out and f"('pid', {job.pid})" in out
+    assert "This run is in data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0." in out
+
+
+def test_an_exception_keeps_its_own_traceback_last(start):
+    job = start(f"ppo --env my_envs:Mine-v0 --env_kwargs:trouble fail --epochs 1 {TINY}")
+    _, err = job.communicate(timeout=150)
+    assert job.returncode == 1
+    assert err.splitlines()[-1] == "RuntimeError: the environment broke"
+    assert 'my_envs.py", line' in err.splitlines()[-3]
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
+    line = f"ppo --env CartPole-v1 --epochs 100000 {TINY}"
+    job = start(line, start_new_session=True)
+    progress = tmp_path / "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0/progress.txt"
+    deadline = time.monotonic() + 120
+    while not (progress.is_file() and len(rows(progress)) > 3):
+        assert job.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    children = [p for p in os.listdir("/proc") if p.isdigit() and parent(p) == job.pid]
+    assert children == []  # the training is in this very process
+    os.killpg(job.pid, signal.SIGINT)
+    _, err = job.communicate(timeout=60)
+    assert job.returncode == 130
+    assert err.startswith("Stopped and saved after ") and err.count("\n") == 1
+    assert "(command line: add --resume)" in err
+    done = len(rows(progress)) - 1
+    again = start(f"{line.replace('100000', str(done + 2))} --resume")
+    _, err = again.communicate(timeout=150)
+    assert again.returncode == 0, err
+    assert [row[0] for row in rows(progress)[1:]] == [str(i) for i in range(done + 2)]
+
+
+def parent(pid):
+    """The parent of a process, None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
