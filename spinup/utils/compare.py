@@ -47,7 +47,7 @@ def read_algorithms(
     names = _names(logdirs, legend)
     owners: dict[Path, str] = {}
     found: dict[str, dict[str, list[Curve]]] = {}
-    headers = []
+    every: list[curves.Run] = []
     for name, given in zip(names, logdirs, strict=True):
         exact = os.path.isdir(os.path.expanduser(given))
         folders = [os.path.expanduser(given)] if exact else curves.complete([given])
@@ -61,19 +61,19 @@ def read_algorithms(
                 )
             if not run.length:
                 continue
-            headers.append(run.header)
             curve = _curve(run, xaxis, value, until)
             if curve is not None:
                 found[name].setdefault(run.env, []).append(curve)
-        curves.report(runs, "compare")
+        every += runs
         if not runs:
             raise SpinupError(f"No run in {given}; check the path.")
         experiments = sorted({(run.env, run.exp_name) for run in runs})
         if len(experiments) > len({env for env, _ in experiments}):
             several = ", ".join(sorted({exp for _, exp in experiments}))
             _note(f"{name} takes several experiments as one algorithm ({several}).")
-    if not any(found.values()):
-        raise SpinupError(curves.no_column(headers, xaxis, value))
+    if not any(found.values()) and any(run.length for run in every):
+        raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
+    curves.report(every, "compare")
     return _common(found)
 
 
@@ -360,6 +360,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m spinup.run compare ...`; returns the exit status."""
     try:
         args = _parser().parse_args(argv)
+        if args.seed < 0:
+            raise SpinupError(f"--seed must be 0 or more, not {args.seed}.")
         _check_outputs(args.save, args.json)
         result = compare(
             args.logdir,
@@ -400,6 +402,8 @@ def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
             plot.output_files(Path(given) / f"{compare_figures.PANELS[0]}.png")
     if json_file and not Path(json_file).absolute().parent.is_dir():
         raise SpinupError(f"Cannot write {json_file} (there is no such folder).")
+    if json_file and Path(json_file).is_dir():
+        raise SpinupError(f"Cannot write {json_file} (Is a directory).")
 
 
 def _write_json(path: Path, result: Mapping[str, Any]) -> None:

@@ -161,7 +161,7 @@ def more_seeds(
         return not known or all(
             var_x * n / (n - 1) * n / (n + k) + var_y * m / (m - 1) * m / (m + k)
             <= (effect / errors) ** 2
-            and effect != 0.0
+            and effect > 0.0
             for effect, var_x, var_y in effects
         )
 

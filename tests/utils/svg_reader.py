@@ -23,7 +23,8 @@ class SvgFigure:
         self.y_scale = self._scale("ytick", "y")
 
     def _group(self, name):
-        return next(g for g in self.axes.iter(f"{SVG}g") if g.get("id") == name)
+        groups = self.axes.iter(f"{SVG}g")
+        return next(g for g in groups if re.fullmatch(name, g.get("id", "")))
 
     def _scale(self, kind, coordinate):
         """Slope and intercept from pixels to data, by the tick marks and their labels."""
@@ -71,7 +72,7 @@ class SvgFigure:
 
     def legend(self):
         """Label -> number of the curve in the same colour and dashes."""
-        group = self._group("legend_1")
+        group = self._group(r"legend_\d+")
         strokes = [stroke(p) for p in group.iter(f"{SVG}path") if "stroke" in p.get("style", "")]
         labels = [t.text.strip() for t in group.iter(f"{SVG}text")]
         curves = {}
