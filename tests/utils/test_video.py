@@ -1,5 +1,6 @@
 """Clips: written without a display, complete or not at all, and as long as what was recorded."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from gymnasium import spaces
 from PIL import Image
 
-from spinup.utils import video
+from spinup.utils import test_policy, video
 from spinup.utils.errors import SpinupError
 
 
@@ -197,3 +198,57 @@ def test_importing_it_imports_no_renderer():
         "sys.exit(any(m in sys.modules for m in ('torch', 'imageio', 'pygame', 'mujoco', 'PIL')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ------------------------------------------------------- clips of trained policies, opened again
+
+
+def opened(path):
+    """All frames of a clip, as any program that plays it sees them."""
+    import imageio.v3 as iio
+
+    return iio.imread(path)
+
+
+@pytest.mark.parametrize(
+    "env_id, size, every",
+    # A GIF cannot show Hopper's 125 frames a second: it has every third of them.
+    [("CartPole-v1", (400, 600, 3), 1), ("Hopper-v5", (480, 480, 3), 3)],
+)
+def test_clips_of_policies_have_a_frame_for_the_reset_and_each_step(
+    runs, tmp_path, monkeypatch, capsys, env_id, size, every
+):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    run, _ = runs("ppo", env_id)
+    common = [str(run), "-d", "--seed", "0", "-l", "5", "-n", "2", "--video"]
+    said = []
+    for name in ("clip.mp4", "clip.gif"):
+        assert test_policy.main([*common, str(tmp_path / name)]) == 0
+        said.append(capsys.readouterr().out)
+    # Two episodes of five steps: 2 * (5 + 1) pictures.
+    assert said[0].count("EpLen 5") == 2 and "AverageEpRet" in said[0]
+    assert said[0].endswith(f"wrote {tmp_path / 'clip.mp4'} (12 frames)\n")
+    assert said[1].endswith(f"wrote {tmp_path / 'clip.gif'} ({12 // every} frames)\n")
+    mp4, gif = opened(tmp_path / "clip.mp4"), opened(tmp_path / "clip.gif")
+    assert mp4.shape == (12, *size) and gif.shape[1:] == size
+    # Pictures that do not change are one frame of a GIF, shown for as long as all of them.
+    _, durations = gif_frames(tmp_path / "clip.gif")
+    gif = np.repeat(gif, [d // 20 for d in durations], axis=0)
+    assert len(gif) == 12 // every
+    # They move, and both show the same.
+    assert all((a != b).any() for a, b in itertools.pairwise(mp4[:6:2]))
+    difference = np.abs(mp4[::every].astype(int) - gif.astype(int)).mean()
+    assert difference < 8
+    assert mp4.std() > 10  # not an empty picture
+    assert sorted(os.listdir(tmp_path)) == ["clip.gif", "clip.mp4"]
+
+
+def test_a_clip_that_cannot_be_written_is_refused_before_anything_is_played(tmp_path):
+    (tmp_path / "folder.gif").mkdir()
+    (tmp_path / "file").write_text("")
+    for path in ("a.webm", "folder.gif", "file/a.gif"):
+        env = Counter()
+        with pytest.raises(SpinupError):
+            video.record_episodes(env, no_action, tmp_path / path)
+        assert env.seeds == []
