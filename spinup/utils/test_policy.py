@@ -395,7 +395,7 @@ def _rewrapped(
             raise
         except Exception as error:  # arguments from a file can make a constructor raise anything
             raise SpinupError(
-                f"{env_id} cannot be made with the arguments that were saved "
+                f"{env_id} cannot be made as it was saved "
                 f"({type(error).__name__}: {str(error)[:300]}); pass the environment with env=... "
                 "(--env)."
             ) from error

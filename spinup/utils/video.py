@@ -29,6 +29,8 @@ MAX_STEPS = 10_000
 DEFAULT_FPS = 30
 # Viewers play a GIF frame of less than 2/100 s at 10/100 s.
 _GIF_FPS = 50
+# Packages whose exceptions mean that there is nothing to draw with.
+_DRAWING = ("mujoco", "OpenGL", "glfw")
 
 
 def has_display() -> bool:
@@ -167,6 +169,13 @@ def draw(env: Any) -> np.ndarray:
         raise SpinupError(
             f"This environment cannot be drawn ({_first_sentence(error)}); pip install "
             "'spinup[video]' for classic control, 'spinup[mujoco]' for MuJoCo."
+        ) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in _DRAWING:
+            raise  # the environment's own fault
+        raise SpinupError(
+            f"This environment cannot be drawn here ({_first_sentence(error)}); without a display "
+            "MuJoCo needs the library EGL or OSMesa, and MUJOCO_GL=egl or osmesa names which."
         ) from error
     frame = np.asarray(frame) if frame is not None else None
     if frame is None or frame.ndim != 3 or frame.shape[2] not in (3, 4):

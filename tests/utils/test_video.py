@@ -166,6 +166,23 @@ def test_a_missing_renderer_names_the_extra(tmp_path):
         video.record_episodes(env, no_action, tmp_path / "a.gif")
 
 
+def test_nothing_to_draw_with_says_what_mujoco_needs(tmp_path):
+    class FatalError(RuntimeError):
+        __module__ = "mujoco"
+
+    def render():
+        raise FatalError("no OpenGL context. Some details.")
+
+    env = Counter()
+    env.render = render
+    with pytest.raises(SpinupError, match=r"here \(no OpenGL context\).*MUJOCO_GL=egl or osmesa"):
+        video.record_episodes(env, no_action, tmp_path / "a.gif")
+    env.render = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):  # a fault of the environment keeps its traceback
+        video.record_episodes(env, no_action, tmp_path / "a.gif")
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("found, wanted", [({"EGL"}, "egl"), ({"OSMesa"}, "osmesa"), (set(), None)])
 def test_headless_variables_name_only_what_is_there(monkeypatch, found, wanted):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "MUJOCO_GL"):

@@ -329,6 +329,8 @@ def make_get_action(ac, deterministic=False, rng=None, action_space=None):
     drawn from (a fresh one by default).
     """
     rng = rng or np.random.default_rng()
+    if hasattr(type(ac), "make_get_action"):  # it shows its networks something else
+        return ac.make_get_action(deterministic, rng)
     to_env = env_actions(action_space or ac.action_space)
     if _is_default(ac):
         policy = NetPolicy(_actor(ac))

@@ -129,6 +129,16 @@ class GoalActorCritic(nn.Module):
         kwargs = {"deterministic": deterministic} if chooses else {}
         return self.net.act(self.inputs(obs), **kwargs)
 
+    def make_get_action(self, deterministic=False, rng=None):
+        """The policy as it is now, as a function from a row to an action."""
+        get_action = make_get_action(self.net, deterministic, rng, self.action_space)
+        columns, norm = self.columns, self.obs_filter
+        if norm is None:
+            return lambda row: get_action(np.asarray(row)[columns])
+        mean, std = (x.cpu().numpy().copy() for x in (norm.mean, norm.std))
+        clip = norm.clip
+        return lambda row: get_action(((np.asarray(row)[columns] - mean) / std).clip(-clip, clip))
+
 
 def update_normalizer(ac, *batches):
     """Add what the networks see of these transitions to the normaliser, if there is one."""
