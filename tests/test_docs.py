@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import spinup.quickstart
+import spinup.utils.export
 import spinup.utils.plot
 import spinup.utils.test_policy
 from spinup import SpinupError, registry, run
@@ -84,6 +85,8 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
     monkeypatch.setattr(tester, "record_episodes", lambda *a, **k: 0)
+    report = spinup.utils.export.Report(1, 0.0, 0)
+    monkeypatch.setattr(spinup.utils.export, "export_onnx", lambda *a, **k: report)
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:

@@ -711,7 +711,8 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
             )
             for i, (ep_ret, ep_len) in enumerate(played):
                 print(f"Episode {i} \t EpRet {ep_ret:.3f} \t EpLen {ep_len}")
-            print_table(*zip(*played, strict=True))
+            if played:
+                print_table(*zip(*played, strict=True))
             print(f"wrote {args.video} ({frames} frames)")
         else:
             run_policy(env, get_action, args.len, episodes, not args.norender, seed=args.seed)
