@@ -23,6 +23,7 @@ import os
 import secrets
 import string
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -344,6 +345,10 @@ class ExperimentGrid:
 
         cells = self.cells(thunk)
         _check_options(executor, num_workers, cpus_per_cell, gpus_per_cell, num_cpu)
+        if executor == "slurm":
+            from spinup.utils.slurm_executor import check_options, run_slurm
+
+            check_options(slurm_options, gpus_per_cell)
         mpi_fork(process_count(num_cpu))  # before anything is printed: each process comes by here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
@@ -369,13 +374,13 @@ class ExperimentGrid:
         if executor != "local":
             where = where.absolute()  # another machine has no working directory of ours
         jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
+        if proc_id() == 0:
+            _check_place(Path(jobs[0].folder).parent)
         if here:
             failures = _run_here(jobs, num_cpu)
         else:
             todo = _survey(jobs)
             if executor == "slurm":
-                from spinup.utils.slurm_executor import run_slurm
-
                 folder = Path(jobs[0].folder).parent
                 run_slurm(todo, folder, num_workers, cpus_per_cell, gpus_per_cell, slurm_options)
                 return
@@ -469,6 +474,18 @@ def _check_options(
         )
 
 
+def _check_place(folder: Path) -> None:
+    """Refuse a place for the grid's books that cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SpinupError(
+            f"cannot write in {folder} ({error.strerror}): choose another data_dir."
+        ) from error
+
+
 def _survey(jobs: Sequence[Job]) -> list[Job]:
     """Say what an earlier start of the grid has left to do; returns the jobs that are not done."""
     decisions = [decide(job) for job in jobs]
@@ -502,7 +519,7 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
     for name in todo:
         try:
             run_cell(_named(jobs, name), num_cpu)
-        except (CellFailed, CellBusy) as error:
+        except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
             failures[name] = str(error)
             print(f"{name} failed: {str(error).splitlines()[-1]}", file=sys.stderr, flush=True)
     return failures

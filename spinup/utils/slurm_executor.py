@@ -31,7 +31,16 @@ from spinup.utils.checkpoint import atomic_write
 from spinup.utils.errors import SpinupError
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
-_OURS = ("array", "requeue", "signal", "open-mode", "cpus-per-task", "gpus-per-task", "output")
+_OURS = (
+    "array",
+    "requeue",
+    "signal",
+    "open-mode",
+    "cpus-per-task",
+    "gpus-per-task",
+    "output",
+    "ntasks",
+)
 _WARNING_SECONDS = 120  # before the time limit: a run saves itself in less
 
 
@@ -52,9 +61,7 @@ def run_slurm(
         cpus, gpus: what each task asks for.
         options: more options of `sbatch`, by their long names.
     """
-    lines = _options(options)
-    if gpus != int(gpus):
-        raise SpinupError(f"Slurm gives whole GPUs: gpus_per_cell cannot be {gpus:g}.")
+    lines = check_options(options, gpus)
     if not jobs:
         print("All cells are done: there is nothing to submit.", flush=True)
         return folder / "slurm"
@@ -83,8 +90,10 @@ def run_slurm(
     return script
 
 
-def _options(options: Mapping[str, Any] | None) -> list[str]:
-    """The lines of a script for the options that a user gives."""
+def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
+    """The lines of a script for the options that a user gives, refused where they cannot be."""
+    if gpus != int(gpus):
+        raise SpinupError(f"Slurm gives whole GPUs: gpus_per_cell cannot be {gpus:g}.")
     lines = []
     for key, value in (options or {}).items():
         name = str(key).replace("_", "-")
@@ -113,6 +122,7 @@ def _script(
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
     head = [
         "#!/bin/bash",
+        "#SBATCH --ntasks=1",
         f"#SBATCH --array=0-{count - 1}{throttle}",
         f"#SBATCH --cpus-per-task={cpus or 1}",
         *gpu,

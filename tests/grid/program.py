@@ -6,6 +6,8 @@ The keys are arguments of `ExperimentGrid.run`, and `seeds` and `overwrite`. Whi
 is in DATA_DIR, every process waits in the environment step whose number the file holds, after it
 has made a file with its id in the name: so a test can act in the middle of a run, however fast the
 machine is.
+
+The launcher imports no framework; its workers do.
 """
 
 import json
@@ -14,36 +16,50 @@ import sys
 import time
 from pathlib import Path
 
-import gymnasium as gym
-
-from spinup import SpinupError, vpg_pytorch
-from spinup.envs import make_env
+from spinup import SpinupError
 from spinup.utils.run_utils import ExperimentGrid
 
 
-class Gate(gym.Wrapper):
+def train(env_fn, seed, logger_kwargs, resume=False, overwrite=False, num_threads=None, **kwargs):
+    """A function of the user's own around an algorithm."""
+    from spinup import vpg_pytorch
+
+    vpg_pytorch(
+        env_fn,
+        seed=seed,
+        logger_kwargs=logger_kwargs,
+        resume=resume,
+        overwrite=overwrite,
+        num_threads=num_threads,
+        **kwargs,
+    )
+
+
+def make(folder):
     """An environment that waits in one step for as long as a file is there."""
+    import gymnasium as gym
 
-    steps = 0
+    from spinup.envs import make_env
 
-    def __init__(self, env, folder):
-        super().__init__(env)
-        self.folder = Path(folder)
+    class Gate(gym.Wrapper):
+        steps = 0
 
-    def step(self, action):
-        self.steps += 1
-        hold = self.folder / "hold"
-        if hold.exists() and self.steps == int(hold.read_text()):
-            (self.folder / f"reached-{os.getpid()}").touch()
-            while hold.exists():
-                time.sleep(0.02)
-        return self.env.step(action)
+        def step(self, action):
+            self.steps += 1
+            hold = Path(folder) / "hold"
+            if hold.exists() and self.steps == int(hold.read_text()):
+                (hold.parent / f"reached-{os.getpid()}").touch()
+                while hold.exists():
+                    time.sleep(0.02)
+            return self.env.step(action)
+
+    return Gate(make_env("CartPole-v1"))
 
 
 def main():
     folder, options = sys.argv[1], json.loads(sys.argv[2])
     eg = ExperimentGrid("kill")
-    eg.add("env_fn", [lambda: Gate(make_env("CartPole-v1"), folder)])
+    eg.add("env_fn", [lambda: make(folder)])
     eg.add("seed", options.pop("seeds", [0, 1, 2]))
     eg.add("ac_kwargs:hidden_sizes", [(8,)])
     eg.add("steps_per_epoch", 60)
@@ -53,7 +69,7 @@ def main():
     if options.pop("overwrite", False):
         eg.add("overwrite", True)
     try:
-        eg.run(vpg_pytorch, data_dir=folder, **options)
+        eg.run(train, data_dir=folder, **options)
     except SpinupError as error:
         print(f"spinup: {error}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))

@@ -366,3 +366,10 @@ def test_options_that_cannot_be_are_refused_before_anything_runs(trainer, option
     with pytest.raises(SpinupError, match=sentence):
         trainer.run(**options)
     assert trainer.calls == [] and list(trainer.folder.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(trainer):
+    (trainer.folder / "g").write_text("a file is in the way")
+    with pytest.raises(SpinupError, match=r"cannot write in .*\.grid .*: choose another data_dir"):
+        trainer.run()
+    assert trainer.calls == []

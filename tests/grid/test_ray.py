@@ -42,17 +42,21 @@ def pids():
     return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdecimal()]
 
 
+def parent(pid):
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # ended meanwhile
+        return 0
+
+
 def is_below(pid, ancestors):
     """Whether a process is, or descends from, one of `ancestors`."""
     while pid > 1 and pid not in ancestors:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # ended meanwhile
-            return False
+        pid = parent(pid)
     return pid in ancestors
 
 
-def test_a_node_is_lost_and_its_cell_is_resumed_on_another(grids, cluster, tmp_path):
+def test_a_node_and_a_worker_are_lost_and_their_cells_are_resumed(grids, cluster, tmp_path):
     cluster, nodes = cluster
     with grids.hold(tmp_path):
         grid = grids.Grid(tmp_path, executor="ray", ray_address=cluster.address)
@@ -65,12 +69,18 @@ def test_a_node_is_lost_and_its_cell_is_resumed_on_another(grids, cluster, tmp_p
         assert workers[0] in doomed and workers[1] not in doomed
         for pid in doomed:
             os.kill(pid, signal.SIGKILL)
+        # and on the other node Ray's worker, which ours belongs to: it is asked to save, and Ray
+        # starts the task again while it still has the lock
+        os.kill(parent(workers[1]), signal.SIGKILL)
+        grids.wait_for(lambda: grids.logs(tmp_path).count("--- 2") == 3, "a new try", tmp_path)
+        assert grids.alive(workers[1])
     out, err = grid.wait()
     assert out.count(": done") == 3 and err == ""
     assert grids.results(tmp_path) == grids.reference
-    # one of them was started a second time, and went on where the first had stopped
+    # two of them were started a second time, and went on where the first had stopped
     logs = grids.logs(tmp_path)
-    assert logs.count("--- 2") == 4 and logs.count("Resuming ") == 1
+    assert logs.count("--- 2") == 5 and logs.count("Resuming ") == 2
+    assert logs.count("Stopped and saved after 250 steps") == 1
     assert not any(grids.alive(pid) for pid in workers)
 
 
