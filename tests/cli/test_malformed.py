@@ -241,7 +241,7 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --num_envs 3",
         "steps_per_epoch=4000 does not divide among 3 environments (shards x num_envs): use "
-        "a multiple of 3.",
+        "a multiple of 3",
     ),
     (
         "ppo --env CartPole-v1 --num_threads 0",

@@ -38,7 +38,7 @@ from spinup.algos.common.flags import (
     values_of,
 )
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import abort, mpi_fork, num_procs, under_launcher
+from spinup.utils.mpi_tools import Shards, abort, mpi_fork, num_procs, under_launcher
 from spinup.utils.run_utils import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
 
 __all__ = [
@@ -278,7 +278,8 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
     A grid whose last environment is misspelt must not find that out after hours.
     """
     cells = ready.grid.cells(algo_fn)
-    check_cells(algo_fn.__name__, cells, process_count(ready.num_cpu))
+    # Under a launcher of the user's own there are several already.
+    check_cells(algo_fn.__name__, cells, max(process_count(ready.num_cpu), num_procs()))
     if ready.dry_run:
         from spinup.algos.common.estimate import report
 
@@ -310,9 +311,9 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the run itself will say it
                 env = env_maker(*wanted)()
-                if row is not None:
-                    check_env(row, env)
-                env.close()
+            if row is not None:
+                check_env(row, env)
+            env.close()
         if row is not None:
             _check_division(cell, processes if row.mpi else 1)
 
@@ -338,7 +339,9 @@ def _check_division(cell: Cell, processes: int) -> None:
     steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")
     if steps is None or envs is None:
         return  # an algorithm of one's own
-    each = envs * (settings.get("shards") or processes)
+    shards = settings.get("shards") or max(1, processes)
+    Shards(shards).split("steps_per_epoch", steps)
+    each = envs * shards
     if steps % each:
         raise SpinupError(
             f"steps_per_epoch={steps} does not divide among {each} environments (shards x "
@@ -362,8 +365,6 @@ def _import_from_here() -> None:
 def fail(error: SpinupError) -> int:
     """Say in one line what was wrong; the exit code for it."""
     sentence = f"spinup: {' '.join(str(error).split())}"
-    if sentence[-1] not in ".?!":
-        sentence += "."
     try:
         several = num_procs() > 1
     except SpinupError:  # MPI itself may be what is wrong
