@@ -59,7 +59,7 @@ ROWS: tuple[Algorithm, ...] = (
     Algorithm("td3", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
     Algorithm("sac", ("pytorch",), ("Box", "Discrete"), "vector", mpi=False, on_policy=False),
     Algorithm("dqn", ("pytorch",), ("Discrete",), "vector", mpi=False, on_policy=False),
-    Algorithm("acer", ("pytorch",), ("Discrete",), "vector", mpi=False, on_policy=False),
+    Algorithm("acer", ("pytorch",), ("Discrete", "Box"), "vector", mpi=False, on_policy=False),
     Algorithm("her", ("pytorch",), ("Discrete", "Box"), "goal", mpi=False, on_policy=False),
 )
 

@@ -75,7 +75,7 @@ def env_of(name):
     row = registry.get(name)
     if row.observation == "goal":
         return "spinup/BitFlip-v0"
-    discrete = row.on_policy or "Box" not in row.action_spaces
+    discrete = row.on_policy or row.action_spaces[0] == "Discrete"
     return "CartPole-v1" if discrete else "Pendulum-v1"
 
 

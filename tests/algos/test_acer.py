@@ -838,8 +838,10 @@ def test_a_wrong_value_is_one_sentence_that_names_it(train, wrong):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("env", ["Pendulum-v1", "spinup/ProbeActionMultiBinary-v0"])
-def test_only_discrete_actions_are_accepted(train, env):
+@pytest.mark.parametrize(
+    "env", ["spinup/ProbeActionMultiDiscrete-v0", "spinup/ProbeActionMultiBinary-v0"]
+)
+def test_other_kinds_of_actions_are_refused(train, env):
     with pytest.raises(SpinupError, match="acer"):
         train("acer", env)
 

@@ -79,9 +79,9 @@ REFUSED = [
         "supports Discrete actions with at least one element.",
     ),
     (
-        "acer --env Pendulum-v1",
-        "acer cannot use the action space Box(-2.0, 2.0, (1,), float32), which is a Box: it "
-        "supports Discrete actions with at least one element.",
+        "acer --env spinup/ProbeActionMultiBinary-v0",
+        "acer cannot use the action space MultiBinary(3), which is a MultiBinary: it supports "
+        "Discrete and Box (floating-point) actions with at least one element.",
     ),
     (
         "ddpg --env CartPole-v1",

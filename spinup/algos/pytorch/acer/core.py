@@ -20,23 +20,32 @@ from spinup.algos.pytorch.common.nets import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
-from spinup.algos.pytorch.common.policies import make_get_action, numpy_net
-from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction
+from spinup.algos.pytorch.common.policies import NetPolicy, make_get_action, numpy_net
+from spinup.algos.pytorch.common.qnets import (
+    BoundedActor,
+    MLPDiscreteQFunction,
+    MLPScaledGaussianActor,
+    bounds,
+)
 from spinup.algos.pytorch.common.run import TorchRun
+from spinup.envs.spaces import require_finite_bounds
 from spinup.envs.streams import stored_dtype
 from spinup.utils.errors import SpinupError
 
 
 class MLPActorCritic(nn.Module):
-    """A policy `pi` and the values `q` of all actions, two separate networks of the same shape.
+    """A policy `pi` and the values `q` of actions, separate networks of the same shape.
 
     Args:
         observation_space: a Box of any shape (flattened).
-        action_space: Discrete.
+        action_space: Discrete: `pi` is categorical and `q` gives the values of all actions. Or a
+            Box with finite bounds: `pi` is a Gaussian, `q` a stochastic dueling network.
         hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (32, 32) to
             (256, 256) are usual.
         activation: class of the hidden activations.
         orthogonal_init: orthogonal weights, small ones (0.01) in the last layer of the policy.
+        std: with a Box, the standard deviation of the policy, in units of half the range of each
+            dimension; it is not learned. More explores more; 0.1 to 0.5.
     """
 
     def __init__(
@@ -46,20 +55,31 @@ class MLPActorCritic(nn.Module):
         hidden_sizes=(64, 64),
         activation=Tanh,
         orthogonal_init=False,
+        std=0.3,
     ):
         super().__init__()
         obs_dim = int(np.prod(observation_space.shape))
         obs_filter = make_obs_filter(observation_space, normalize=False)
-        args = (obs_dim, int(action_space.n), hidden_sizes, activation, obs_filter)
         self.action_space = action_space
-        self.pi = MLPCategoricalActor(*args)
-        self.q = MLPDiscreteQFunction(*args)
+        self.discrete = isinstance(action_space, Discrete)
+        if self.discrete:
+            args = (obs_dim, int(action_space.n), hidden_sizes, activation, obs_filter)
+            self.pi, self.q = MLPCategoricalActor(*args), MLPDiscreteQFunction(*args)
+        else:
+            require_finite_bounds("acer", action_space)
+            if not 0 < std < np.inf:
+                raise SpinupError(f"std={std!r} must be a number above zero")
+            act_dim = int(np.prod(action_space.shape))
+            args = (obs_dim, act_dim, hidden_sizes, activation, *bounds(action_space), obs_filter)
+            self.pi, self.q = MLPScaledGaussianActor(*args, std), StochasticDuelingQ(*args)
         if orthogonal_init:
             init_orthogonal(self.pi, output_gain=0.01)
             init_orthogonal(self.q, output_gain=1.0)
 
     def v(self, obs):
         """V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""
+        if not self.discrete:
+            return self.q.v(obs)
         return (self.pi(obs)[0].probs * self.q(obs)).sum(-1)
 
     @samples_pi
@@ -68,6 +88,42 @@ class MLPActorCritic(nn.Module):
         with torch.no_grad():
             pi, _ = self.pi(obs)
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
+
+
+class StochasticDuelingQ(BoundedActor):
+    """Q(s, a) and V(s) of continuous actions from one pair of networks (eq. 13).
+
+    `v_net` gives V and `a_net` an advantage whose mean under the policy is taken off, estimated
+    from a few of the policy's actions: whatever the networks hold, V is the mean of Q.
+    """
+
+    def __init__(
+        self,
+        obs_dim,
+        act_dim,
+        hidden_sizes,
+        activation,
+        act_limit=1.0,
+        act_center=0.0,
+        obs_filter=None,
+    ):
+        super().__init__(act_dim, act_limit, act_center, obs_filter)
+        self.v_net = mlp([obs_dim, *hidden_sizes, 1], activation)
+        self.a_net = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
+
+    def v(self, obs):
+        """V(s): (..., obs) -> (...,)."""
+        return self.v_net(self.obs_filter(obs)).squeeze(-1)
+
+    def advantage(self, obs, act):
+        """A(s, a), up to a number that depends on s alone: (..., obs), (..., act) -> (...,)."""
+        act = (act - self.act_center) / self.act_limit
+        return self.a_net(torch.cat([self.obs_filter(obs), act], -1)).squeeze(-1)
+
+    def forward(self, obs, act, samples):
+        """Q(s, a), with `samples` (n, ..., act) of the policy: (..., obs), (..., act) -> (...,)."""
+        others = self.advantage(obs.expand(len(samples), *obs.shape), samples)
+        return self.v(obs) + self.advantage(obs, act) - others.mean(0)
 
 
 class Behavior:
@@ -101,32 +157,74 @@ class Behavior:
             return logits(self.pi, x).cpu().numpy()
 
 
+class GaussianBehavior:
+    """Acts by sampling a Gaussian `pi`, and keeps the means it sampled around, `logmu`."""
+
+    def __init__(self, pi, device="cpu"):
+        self.pi, self.device = pi, device
+        self.renew()
+
+    def renew(self):
+        """Take over the current parameters."""
+        known = type(self.pi) is MLPScaledGaussianActor
+        self.fast = NetPolicy(self.pi) if known else None
+        self.std = (self.pi.std * self.pi.act_limit).cpu().numpy() if known else None
+
+    def begin(self, rng):
+        """See `spinup.algos.common.interaction.Explorer`."""
+        self.renew()
+
+    def __call__(self, obs, rng):
+        """Actions, one an environment; they may lie outside the bounds."""
+        if self.fast is not None:
+            self.logmu = self.fast.mode(self.fast.net(obs))
+        else:
+            self._ask_torch(obs)
+        return self.logmu + self.std * rng.standard_normal(self.logmu.shape, np.float32)
+
+    def _ask_torch(self, obs):
+        with torch.no_grad():
+            x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+            self.logmu, self.std = (y.cpu().numpy() for y in gaussian(self.pi, x))
+
+
 class TrajectoryBuffer:
     """What `num_envs` streams of episodes did last, drawn as stretches of consecutive steps.
 
     A row is one step of all streams: `obs, act, rew, obs2`; `done`, whether the episode terminated
     in `obs2`; `ended`, whether it terminated or was cut there, so that the next row is another
-    episode's; `logmu`, the log-probabilities of ALL actions under the policy that acted; `valid`,
-    False where a vector environment used the step for a reset.
+    episode's; `logmu`, what the policy that acted said: the log-probabilities of ALL discrete
+    actions, or the mean of a Gaussian; `valid`, False where a vector environment used the step for
+    a reset.
 
     Args:
         num_envs: streams side by side.
         obs_dim: shape of one observation.
-        act_dim: number of actions.
+        act_dim: number of discrete actions, or dimensions of continuous ones.
         size: transitions that are kept, over all streams; the oldest give way.
         obs_dtype: how observations are kept.
+        continuous: actions are vectors of numbers.
         rng: generator that stretches are drawn from; a fresh one by default.
         device: where the tensors of a batch are made.
     """
 
     def __init__(
-        self, num_envs, obs_dim, act_dim, size, *, obs_dtype=np.float32, rng=None, device="cpu"
+        self,
+        num_envs,
+        obs_dim,
+        act_dim,
+        size,
+        *,
+        obs_dtype=np.float32,
+        continuous=False,
+        rng=None,
+        device="cpu",
     ):
         obs_field = (combined_shape(num_envs, obs_dim), obs_dtype)
         flag = ((num_envs,), np.bool_)
         fields = {
             "obs": obs_field,
-            "act": ((num_envs,), np.int64),
+            "act": ((num_envs, act_dim), np.float32) if continuous else ((num_envs,), np.int64),
             "rew": ((num_envs,), np.float32),
             "obs2": obs_field,
             "done": flag,
@@ -196,7 +294,7 @@ class TrajectoryBuffer:
         streams = np.arange(self.num_envs)
         found = {name: torch.from_numpy(x[rows, streams]) for name, x in ring.data.items()}
         return {
-            name: x.to(self.device).to(torch.int64 if name == "act" else torch.float32)
+            name: x.to(self.device).to(torch.int64 if x.dtype == torch.int64 else torch.float32)
             for name, x in found.items()
         }
 
@@ -210,10 +308,11 @@ class TrajectoryBuffer:
         self.rng.bit_generator.state = state["rng"]
 
 
-def check_arguments(n_steps, replay_ratio, c, delta):
+def check_arguments(n_steps, replay_ratio, c, delta, dueling_samples=1):
     """Refuse numbers that make no sense, before anything is created."""
-    if isinstance(n_steps, bool) or not isinstance(n_steps, int) or n_steps < 1:
-        raise SpinupError(f"n_steps={n_steps!r} must be a whole number, at least 1")
+    for name, value in (("n_steps", n_steps), ("dueling_samples", dueling_samples)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpinupError(f"{name}={value!r} must be a whole number, at least 1")
     for name, value in (("replay_ratio", replay_ratio), ("c", c), ("delta", delta)):
         if not isinstance(value, int | float) or not 0 <= value < np.inf:
             raise SpinupError(f"{name}={value!r} must be a number, zero or more")
@@ -227,13 +326,14 @@ def make_trajectory_buffer(run, replay_size, n_steps):
             f"replay_size={size} has no room for n_steps={n_steps} steps of {num_envs} "
             f"environments: use at least {n_steps * num_envs}"
         )
-    space = run.observation_space
+    space, continuous = run.observation_space, isinstance(run.action_space, Box)
     buffer = TrajectoryBuffer(
         num_envs,
         space.shape,
-        int(run.action_space.n),
+        int(np.prod(run.action_space.shape) if continuous else run.action_space.n),
         size,
         obs_dtype=stored_dtype(space),
+        continuous=continuous,
         rng=run.seeds.generator("replay"),
         device=run.device,
     )
@@ -260,15 +360,32 @@ def entropy(logp):
     return -(logp.exp() * logp).sum(-1)
 
 
+def gaussian(pi, obs):
+    """Mean (..., act) and standard deviation (act,) of a Gaussian policy of fixed width."""
+    found = pi(obs)[0]
+    return found.mean, found.stddev.detach().flatten(0, -2)[0]
+
+
+def log_density(x, phi):
+    """Log-density of a Gaussian at `x`, up to a constant: (..., act), (..., act) -> (...,).
+
+    Both are in standard deviations. The constant drops out of every ratio and every gradient.
+    """
+    return -0.5 * (x - phi).square().sum(-1)
+
+
 __all__ = [
     "Behavior",
     "Box",
     "Categorical",
     "Discrete",
+    "GaussianBehavior",
     "Interaction",
     "MLPActorCritic",
     "MLPCategoricalActor",
     "MLPDiscreteQFunction",
+    "MLPScaledGaussianActor",
+    "StochasticDuelingQ",
     "Tanh",
     "TorchRun",
     "TrajectoryBuffer",
@@ -277,7 +394,9 @@ __all__ = [
     "combined_shape",
     "count_vars",
     "entropy",
+    "gaussian",
     "linear_schedule",
+    "log_density",
     "logits",
     "make_get_action",
     "make_trajectory_buffer",

@@ -161,6 +161,16 @@ def squashed_gaussian_sampler(actor):
     return sample, lambda out: center + limit * np.tanh(out[:, :dim])
 
 
+def scaled_gaussian_sampler(actor):
+    """Functions (sample, mode) from means in units of half the range to actions."""
+    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
+
+    def sample(mu, rng):
+        return center + limit * (mu + actor.std * rng.standard_normal(mu.shape, np.float32))
+
+    return sample, lambda mu: center + limit * mu
+
+
 def _two_heads(actor):
     """The layers of a network with heads for mean and width, with the heads joined into one."""
     mu, log_std = actor.mu_layer, actor.log_std_layer
@@ -206,6 +216,7 @@ _SAMPLERS = {
     nets.MLPBernoulliActor: (lambda actor: actor.logits_net, bernoulli_sampler),
     qnets.MLPActor: (lambda actor: actor.pi, bounded_sampler),
     qnets.SquashedGaussianMLPActor: (_two_heads, squashed_gaussian_sampler),
+    qnets.MLPScaledGaussianActor: (lambda actor: actor.mu_net, scaled_gaussian_sampler),
     qnets.MLPDiscreteQFunction: (lambda q: q.q, greedy_sampler),
     qnets.MLPDuelingQ: (_dueling, greedy_sampler),
 }

@@ -8,6 +8,7 @@ import math
 
 import torch
 from torch import nn
+from torch.distributions import Normal
 from torch.nn.functional import softplus
 
 from spinup.algos.pytorch.common.nets import Tanh, mlp
@@ -133,6 +134,38 @@ class SquashedGaussianMLPActor(BoundedActor):
         u = mu + log_std.exp() * noise
         logp = squashed_log_prob(noise, log_std, u, self.act_limit) if with_logprob else None
         return self.scale(torch.tanh(u)), logp
+
+
+class MLPScaledGaussianActor(BoundedActor):
+    """A Gaussian of fixed width around a mean; both in units of half the range of each dimension.
+
+    Unlike the squashed one it may sample outside of the bounds, where actions are clipped.
+    """
+
+    def __init__(
+        self,
+        obs_dim,
+        act_dim,
+        hidden_sizes,
+        activation,
+        act_limit,
+        act_center=0.0,
+        obs_filter=None,
+        std=0.3,
+    ):
+        super().__init__(act_dim, act_limit, act_center, obs_filter)
+        self.mu_net = mlp([obs_dim, *hidden_sizes, act_dim], activation)
+        self.std = std
+
+    def forward(self, obs, act=None):
+        """The distribution, and the log-probabilities (...,) of actions where they are given."""
+        mean = self.scale(self.mu_net(self.obs_filter(obs)))
+        pi = Normal(mean, (self.std * self.act_limit).expand_as(mean), validate_args=False)
+        return pi, None if act is None else pi.log_prob(act).sum(-1)
+
+    def mode(self, pi):
+        """The mean."""
+        return pi.mean
 
 
 def squashed_log_prob(noise, log_std, u, act_limit):
