@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import spinup.quickstart
+import spinup.utils.compare
 import spinup.utils.export
 import spinup.utils.plot
 import spinup.utils.test_policy
@@ -81,6 +82,7 @@ class Env:
 def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
     monkeypatch.setattr(spinup.utils.plot, "make_plots", lambda *a, **k: None)
+    monkeypatch.setattr(spinup.utils.compare, "make_comparison", lambda *a, **k: None)
     tester = spinup.utils.test_policy
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
@@ -139,6 +141,7 @@ def test_commands_in_docstrings_parse(words, monkeypatch):
         "spinup ppoo --env CartPole-v1",
         "spinup vpg --env NoSuchEnvironment-v1",
         "spinup plot --smooth three data",
+        "spinup compare --last ten data/a data/b",
         "python -m spinup.run test_policy --no-such-flag x",
         "python -m spinup.algos.pytorch.ppo.ppo --clip 0.1 0.2 --clip 0.3",
         "python -m spinup.nothing",

@@ -203,6 +203,8 @@ def compare(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Reads runs and compares them; all numbers as plain lists, ready for JSON."""
+    if seed < 0:
+        raise SpinupError(f"--seed must be 0 or more, not {seed}.")
     curves.smooth_values([], smooth)  # refuses a wrong window before anything is read
     runs = read_algorithms(logdirs, legend, xaxis, value, until)
     raw = final_scores(runs, last)
@@ -227,6 +229,10 @@ def compare(
     result.update(compare_scores(scores, reps, seed))
     result["efficiency"] = efficiency(runs, reference, min(reps, CURVE_REPS), seed, smooth)
     return result
+
+
+def _note_no_display() -> None:
+    _note("there is no display, the figure goes into a file.")
 
 
 def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str) -> None:
@@ -356,16 +362,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def make_comparison(
+    logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    *,
+    save: Sequence[str] | None = None,
+    json_file: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Compares, prints, and writes or shows the figures; `options` are those of `compare`.
+
+    Returns:
+        All numbers.
+    """
+    _check_outputs(save, json_file)
+    result = compare(logdirs, legend, **options)
+    print(text(result))
+    if json_file:
+        _write_json(Path(json_file), result)
+    if not save and plot.can_show():
+        compare_figures.show(result)
+        return result
+    if not save:
+        _note_no_display()
+    compare_figures.save_figures(result, save or ["spinup-compare.png"])
+    return result
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m spinup.run compare ...`; returns the exit status."""
     try:
         args = _parser().parse_args(argv)
-        if args.seed < 0:
-            raise SpinupError(f"--seed must be 0 or more, not {args.seed}.")
-        _check_outputs(args.save, args.json)
-        result = compare(
+        make_comparison(
             args.logdir,
             args.legend,
+            save=args.save,
+            json_file=args.json,
             xaxis=args.xaxis,
             value=args.value,
             last=args.last,
@@ -375,13 +407,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             reps=args.reps,
             seed=args.seed,
         )
-        print(text(result))
-        if args.json:
-            _write_json(Path(args.json), result)
-        if args.save:
-            compare_figures.save_figures(result, args.save)
-        elif plot.can_show():
-            compare_figures.show(result)
     except SpinupError as error:
         print(f"spinup: {error}", file=sys.stderr)
         return 2

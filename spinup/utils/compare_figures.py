@@ -11,6 +11,7 @@ from spinup.utils import plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS = ("aggregates", "improvement", "profiles", "efficiency")
 
@@ -49,9 +50,6 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
         ax.set_title("Sample efficiency")
     for ax in panels.values():
         plot.finish_axes(ax)
-    for key in ("profiles", "efficiency"):
-        if key in panels:
-            plot.place_legend(panels[key], panels[key].lines[: len(styles)], list(styles))
 
 
 def _draw_intervals(
@@ -109,38 +107,54 @@ def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
         if Path(given).suffix.lower() in plot.FORMATS:
             (file,) = plot.output_files(given)
             with plot.paper_style(1.0):
-                written += plot.save_figure(_whole_figure(result, on_screen=False), [file])
+                written += plot.save_figure(whole_figure(result, on_screen=False), [file])
             continue
         for panel in PANELS:
-            (file,) = plot.output_files(Path(given) / f"{panel}.png")
+            files = plot.output_files([Path(given) / f"{panel}{s}" for s in (".png", ".pdf")])
             with plot.paper_style(1.2):
-                wide = panel == "aggregates"
-                height = 4.5 if panel in PANELS[2:] else _rows_height(result)
-                figure = plot.new_figure((9 if wide else 6.5, height), on_screen=False)
-                if wide:
-                    left, right = figure.subplots(1, 2)
-                    right.sharey(left)
-                    draw(result, {panel: left, "mean": right})
-                    right.tick_params(labelleft=False)
-                else:
-                    draw(result, {panel: figure.subplots()})
-                written += plot.save_figure(figure, [file, file.with_suffix(".pdf")])
+                written += plot.save_figure(_panel_figure(result, panel), files)
     return written
 
 
-def _rows_height(result: Mapping[str, Any]) -> float:
-    return 1.6 + 0.45 * max(len(result["algorithms"]), len(result["pairs"]))
-
-
-def _whole_figure(result: Mapping[str, Any], on_screen: bool) -> Any:
-    top = _rows_height(result)
-    figure = plot.new_figure((12, top + 4.3), on_screen)
-    mosaic: Any = [["aggregates"] * 2 + ["mean"] * 2 + ["improvement"] * 2]
-    mosaic += [["profiles"] * 3 + ["efficiency"] * 3]
-    panels = figure.subplot_mosaic(mosaic, height_ratios=[top, 4.3])
+def whole_figure(result: Mapping[str, Any], on_screen: bool) -> Figure:
+    """All panels, and one legend below them."""
+    names = list(result["algorithms"])
+    rows = _rows_height(result)
+    figure = plot.new_figure((12, rows + 4.6), on_screen)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[rows, 4.6])
+    top, bottom = parts
+    upper = top.subplots(1, 3)
+    lower = bottom.subplots(1, 2)
+    panels = dict(zip(("aggregates", "mean", "improvement"), upper, strict=True))
+    panels.update(zip(("profiles", "efficiency"), lower, strict=True))
     draw(result, panels)
     panels["mean"].tick_params(labelleft=False)
+    columns = min(len(names), 6)
+    bottom.legend(lower[0].lines, names, loc="outside lower center", ncols=columns)
     return figure
+
+
+def _panel_figure(result: Mapping[str, Any], panel: str) -> Figure:
+    names = list(result["algorithms"])
+    if panel in ("profiles", "efficiency"):
+        figure = plot.new_figure((6.5, 4.5), on_screen=False)
+        ax = figure.subplots()
+        draw(result, {panel: ax})
+        plot.place_legend(ax, ax.lines, names)
+        plot.make_room(figure, ax)
+    elif panel == "aggregates":
+        figure = plot.new_figure((9, _rows_height(result)), on_screen=False)
+        left, right = figure.subplots(1, 2)
+        draw(result, {panel: left, "mean": right})
+        right.tick_params(labelleft=False)
+    else:
+        figure = plot.new_figure((6.5, _rows_height(result)), on_screen=False)
+        draw(result, {panel: figure.subplots()})
+    return figure
+
+
+def _rows_height(result: Mapping[str, Any]) -> float:
+    return 1.6 + 0.4 * max(len(result["algorithms"]), len(result["pairs"]))
 
 
 def show(result: Mapping[str, Any]) -> None:
@@ -148,5 +162,5 @@ def show(result: Mapping[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
     with plot.paper_style(1.0):
-        _whole_figure(result, on_screen=True)
+        whole_figure(result, on_screen=True)
     plt.show()

@@ -22,7 +22,7 @@ Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> a
 LEVEL = 0.95  # of every interval that is shown
 POWER = 0.8  # the chance at which a difference should be found, for the number of seeds
 MOST_SEEDS = 1000  # beyond this, "more than"
-POINTS = 101  # of sample-efficiency curves
+POINTS, MOST_POINTS = 101, 250  # of sample-efficiency curves: the runs' own x unless too many
 TAUS = 201  # of performance profiles
 CURVE_REPS = 1000  # their bootstrap has no need of more
 # One generator a purpose: the numbers of one do not depend on another being asked for.
@@ -263,14 +263,18 @@ def efficiency(
 ) -> dict[str, Any]:
     """Sample-efficiency curves: the IQM over runs and environments against steps, with intervals.
 
-    Every run is interpolated inside its own range only. A curve is there where each environment
+    The x are those of the runs, or an even grid if these are many. Every run is interpolated
+    inside its own range only. A curve is there where each environment
     has a run. If the environments were given different budgets, x is the share of each one's.
     """
     environments = list(next(iter(runs.values())))
     ends = {e: max(c[0][-1] for r in runs.values() for c in r[e]) for e in environments}
     same = max(ends.values()) <= 1.01 * min(ends.values())
     unit = dict.fromkeys(environments, 1.0) if same else ends
-    grid = np.linspace(0.0, max(ends.values()) if same else 1.0, POINTS)
+    every = [x / unit[e] for r in runs.values() for e in environments for x, _ in r[e]]
+    grid = np.unique(np.concatenate(every))
+    if len(grid) > MOST_POINTS:
+        grid = np.linspace(0.0, grid[-1], POINTS)
     found: dict[str, Any] = {"unit": "steps" if same else "share"}
     for i, (name, envs) in enumerate(runs.items()):
         strata = []

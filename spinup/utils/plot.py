@@ -249,11 +249,9 @@ def estimate(
 
 def _bootstrap_ci(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     rng = np.random.default_rng(SEED)
-    sizes = [values.shape[1]]
+    runs = values.shape[1]
     if function is stats.mean:  # means need only how often each run was drawn
-        index = np.concatenate(list(stats.resamples(sizes, REPS, rng)))
-        drawn = np.apply_along_axis(np.bincount, 1, index, minlength=sizes[0])
-        return stats.interval(drawn @ values.T / sizes[0])
+        return stats.interval(stats.times_drawn(runs, REPS, rng) @ values.T / runs)
     replicates = stats.bootstrap([values.T], lambda v, _: function(v), REPS, rng)
     return stats.interval(replicates)
 
@@ -490,7 +488,7 @@ def make_plots(
             figure = new_figure((8, 5.5), on_screen=not files)
             ax = figure.subplots()
             _draw(ax, found, xaxis, value, estimator, band)
-            _make_room(figure, ax)
+            make_room(figure, ax)
             written += save_figure(figure, [_file_of(f, value, len(wanted)) for f in files])
     if not files:
         import matplotlib.pyplot as plt
@@ -637,7 +635,15 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
         figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
         assert figure is not None
         figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout, for the corners
-        for corner in ("lower right", "upper left", "upper right", "lower left", "center right"):
+        for corner in (
+            "lower right",
+            "upper left",
+            "upper right",
+            "lower left",
+            "center right",
+            "center left",
+            "center",
+        ):
             legend = ax.legend(handles, labels, loc=corner, **options)
             if not _covers(ax, legend.get_window_extent()):
                 return
@@ -647,7 +653,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
     ax.legend(handles, labels, **beside, **options)
 
 
-def _make_room(figure: Figure, ax: Axes) -> None:
+def make_room(figure: Figure, ax: Axes) -> None:
     """Widens a figure by a legend beside its axes, so that the axes keep their size."""
     legend = ax.get_legend()
     if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:

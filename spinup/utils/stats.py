@@ -120,10 +120,14 @@ def bootstrap_improvement(
     for x, y in zip(xs, ys, strict=True):
         won = _beats(x, y)
         # How often each run was drawn is all that matters: sums over pairs are products.
-        drawn_x = rng.multinomial(len(x), np.full(len(x), 1.0 / len(x)), size=reps)
-        drawn_y = rng.multinomial(len(y), np.full(len(y), 1.0 / len(y)), size=reps)
-        total += np.einsum("ri,ij,rj->r", drawn_x, won, drawn_y, optimize=True) / won.size
+        drawn_x, drawn_y = times_drawn(len(x), reps, rng), times_drawn(len(y), reps, rng)
+        total += ((drawn_x @ won) * drawn_y).sum(axis=1) / won.size
     return total / len(xs)
+
+
+def times_drawn(n: int, reps: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each of n runs is drawn in each resample: (reps, n), every row adds up to n."""
+    return rng.multinomial(n, np.full(n, 1.0 / n), size=reps).astype(float)
 
 
 def profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
@@ -137,8 +141,7 @@ def bootstrap_profile(
     """Replicates of `profile`, `reps` rows."""
     total = np.zeros((reps, len(taus)))
     for s in strata:
-        drawn = rng.multinomial(len(s), np.full(len(s), 1.0 / len(s)), size=reps)
-        total += drawn @ (s[:, None] > taus) / len(s)
+        total += times_drawn(len(s), reps, rng) @ (s[:, None] > taus).astype(float) / len(s)
     return total / len(strata)
 
 

@@ -17,14 +17,17 @@ class SvgFigure:
     """The axes number `axes` of a file."""
 
     def __init__(self, path, axes=1):
-        root = ElementTree.parse(path).getroot()
+        self.root = root = ElementTree.parse(path).getroot()
         self.axes = next(g for g in root.iter(f"{SVG}g") if g.get("id") == f"axes_{axes}")
         self.x_scale = self._scale("xtick", "x")
         self.y_scale = self._scale("ytick", "y")
 
     def _group(self, name):
-        groups = self.axes.iter(f"{SVG}g")
-        return next(g for g in groups if re.fullmatch(name, g.get("id", "")))
+        for place in (self.axes, self.root):  # a legend can belong to the whole figure
+            for group in place.iter(f"{SVG}g"):
+                if re.fullmatch(name, group.get("id", "")):
+                    return group
+        raise AssertionError(f"the file has no {name}")
 
     def _scale(self, kind, coordinate):
         """Slope and intercept from pixels to data, by the tick marks and their labels."""

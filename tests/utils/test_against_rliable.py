@@ -123,7 +123,8 @@ def test_the_command_gives_the_numbers_of_rliable(tmp_path, capsys):
     out = tmp_path / "numbers.json"
     args = [f"{tmp_path}/ppo", f"{tmp_path}/sac", "--last", "2", "--reps", "20000"]
     limits = [f"{env}={low},{high}" for env, (low, high) in references.items()]
-    assert compare.main([*args, "--normalise", *limits, "--json", str(out)]) == 0
+    outputs = ["--json", str(out), "--save", str(tmp_path / "o.png")]
+    assert compare.main([*args, "--normalise", *limits, *outputs]) == 0
     result = json.loads(out.read_text())
     for name, matrix in final.items():
         entry = result["algorithms"][name]
