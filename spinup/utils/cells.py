@@ -364,19 +364,21 @@ def holding(job: Job, wait: float) -> Iterator[None]:
 
     A holder that is just dying (it saves itself first) gets `wait` seconds to do so.
     """
-    limit = time.monotonic() + wait
+    start = time.monotonic()
+    told = False
     while True:
         try:
             lock = RunLock(job.folder)
             break
         except SpinupError as error:
-            if time.monotonic() > limit:
-                with contextlib.suppress(OSError):
-                    pid = Path(job.folder, ".lock").read_text().strip()
-                    raise CellBusy(
-                        f"another process (pid {pid}) is running {job.name}: wait until it ends."
-                    ) from error
-                raise
+            pid = Path(job.folder, ".lock").read_text().strip() or "unknown"
+            if time.monotonic() > start + wait:
+                raise CellBusy(
+                    f"another process (pid {pid}) is running {job.name}: wait until it ends."
+                ) from error
+        if not told:
+            print(f"Waiting for the process (pid {pid}) that is running {job.name}.", flush=True)
+            told = True
         time.sleep(0.2)
     try:
         yield
