@@ -35,11 +35,16 @@ def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
     cli.execute(function, cli.plan(function, args, f"cmd_{name}_{backend}", backend))
 
 
+def _list(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def overview() -> str:
     """The text of `spinup --help`."""
     rows = "\n".join(
         f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
-        f"{' and '.join(row.action_spaces)} actions ({', '.join(row.backends)})"
+        f"{_list(row.action_spaces)} actions ({_list(row.backends)})"
         for row in registry.ROWS
     )
     tools = "\n".join(f"  {name:<14}{text}" for name, (_, text) in TOOLS.items())

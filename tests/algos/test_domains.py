@@ -86,6 +86,11 @@ def test_every_default_lies_inside_and_every_number_has_a_domain(name):
             assert not number, f"{name} has {parameter.name}, which has no domain"
 
 
+def test_what_an_algorithm_passes_on_to_another_has_the_same_domain():
+    with pytest.raises(SpinupError, match="act_noise=-1 must be a number, zero or more"):
+        registry.load("her")(lambda: None, base_kwargs={"act_noise": -1})
+
+
 @pytest.mark.parametrize("name", registry.algorithms())
 def test_a_training_function_refuses_before_it_makes_an_environment(name, tmp_path):
     def env_fn():

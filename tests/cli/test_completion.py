@@ -87,9 +87,10 @@ def test_bash_completes(complete, line, expected):
 
 def press_tab(command, line, expected, env):
     """Type a line and Tab into an interactive shell; the screen, once `expected` is on it."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execvpe(command[0], command, env)
+    terminal, end = pty.openpty()
+    ours = {"stdin": end, "stdout": end, "stderr": end, "start_new_session": True}
+    shell = subprocess.Popen(command, env=env, **ours)
+    os.close(end)
     screen = b""
     try:
         deadline = time.monotonic() + 60
@@ -101,8 +102,9 @@ def press_tab(command, line, expected, env):
             if select.select([terminal], [], [], 0.2)[0]:
                 screen += os.read(terminal, 4096)
     finally:
+        shell.kill()
+        shell.wait()
         os.close(terminal)
-        os.waitpid(child, 0)
     return screen.decode(errors="replace")
 
 

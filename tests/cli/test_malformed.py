@@ -511,6 +511,7 @@ REFUSED = [
         "runs side by side have one process each: use either --cpu, or --num_workers and "
         "--executor.",
     ),
+    ("ppo --config .", "the preset '.' cannot be read: Is a directory."),
     ("completion", "'spinup completion' takes bash or zsh, not nothing."),
     ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'."),
     ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'."),

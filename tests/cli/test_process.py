@@ -116,8 +116,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
     while not (progress.is_file() and len(rows(progress)) > 3):
         assert job.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    children = [p for p in os.listdir("/proc") if p.isdigit() and parent(p) == job.pid]
-    assert children == []  # the training is in this very process
+    if os.path.isdir("/proc"):
+        children = [p for p in os.listdir("/proc") if p.isdigit() and parent(p) == job.pid]
+        assert children == []  # the training is in this very process
     os.killpg(job.pid, signal.SIGINT)
     _, err = job.communicate(timeout=60)
     assert job.returncode == 130

@@ -260,6 +260,21 @@ def test_several_values_make_a_grid_with_names_and_seeds():
     assert [call["gamma"] for call in CALLS] == [0.9] * 4 + [0.99] * 4
 
 
+@given(
+    gammas=st.lists(st.floats(0, 1).map(lambda x: round(x, 3)), min_size=1, unique=True),
+    seeds=st.lists(st.integers(0, 10**6), min_size=1, max_size=5, unique=True),
+    widths=st.lists(st.integers(1, 512), min_size=1, max_size=3, unique=True),
+)
+def test_values_become_the_product_of_themselves(gammas, seeds, widths):
+    """What is typed arrives, once in each combination, in runs of different names."""
+    words = ["--env", "Toy", "--gamma", *map(repr, gammas), "--seed", *map(str, seeds)]
+    words += ["--hid", *(f"{w},{w}" for w in widths)]
+    cells = cli.plan(fake, words, "x", "pytorch").grid.cells(fake)
+    got = [(c.kwargs["gamma"], c.seed, c.kwargs["ac_kwargs"]["hidden_sizes"]) for c in cells]
+    assert got == [(g, s, (w, w)) for g in gammas for s in seeds for w in widths]
+    assert len({(c.exp_name, c.seed) for c in cells}) == len(cells)
+
+
 def test_several_environments_make_a_grid():
     assert spinup("fake", "--env", "ToyA-v0", "ToyB-v0") == 0
     assert [call["env_fn"]().made_from[0] for call in CALLS] == ["ToyA-v0", "ToyB-v0"]

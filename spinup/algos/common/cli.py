@@ -90,8 +90,10 @@ def read_preset(path: str | Path) -> dict[str, Any]:
         preset = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise SpinupError(f"the preset '{path}' does not exist.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpinupError(f"the preset '{path}' cannot be read: {error}.") from error
+    except OSError as error:
+        raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SpinupError(f"the preset '{path}' is not a text file.") from error
     except json.JSONDecodeError as error:
         raise SpinupError(f"the preset '{path}' is not valid JSON: {error}.") from error
     if not isinstance(preset, dict):

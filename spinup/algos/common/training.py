@@ -122,7 +122,7 @@ class Run:
         if self.config["num_threads"] is not None:
             _check_whole("num_threads", self.config["num_threads"], 1)
         _check_whole("epochs", self.config["epochs"], 0)
-        check_domains(self.config)
+        check_domains({**self.config.get("base_kwargs", {}), **self.config})
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
