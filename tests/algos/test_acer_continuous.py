@@ -15,9 +15,9 @@ from torch import nn
 from torch.distributions import Normal
 from torch.optim import SGD
 
-from spinup.algos.pytorch.acer import acer as module
+from spinup.algos.pytorch.acer import continuous as module
 from spinup.algos.pytorch.acer import core
-from spinup.algos.pytorch.acer.acer import continuous_loss_pi, continuous_update
+from spinup.algos.pytorch.acer.continuous import continuous_loss_pi, continuous_update
 from spinup.algos.pytorch.acer.core import GaussianBehavior, MLPActorCritic, StochasticDuelingQ
 from spinup.algos.pytorch.common.policies import make_get_action
 from spinup.envs import PROBES, make_env

@@ -3,13 +3,12 @@
 Idea: an actor-critic that learns from stored trajectories too. Three things make that work: targets
 of the critic that are right whatever policy acted (Retrace); probability ratios that are cut off at
 `c`, with what lies beyond put back through the critic; and steps of the policy that may not lead
-far away from an average of past policies. With continuous actions expectations become samples
-(`continuous_update`); the ideas are the same.
+far away from an average of past policies. `continuous.py` has what differs for continuous actions.
 
     python -m spinup.run acer --env CartPole-v1
     python -m spinup.algos.pytorch.acer.acer --env CartPole-v1 --num_envs 8
 
-What differs from the paper is listed in the README beside this file.
+The README beside this file lists what differs from the paper.
 """
 
 import torch
@@ -19,13 +18,7 @@ from torch.optim import Adam
 from spinup.algos.common.cli import main
 from spinup.algos.pytorch.acer import core
 from spinup.algos.pytorch.acer.core import TrajectoryBuffer as TrajectoryBuffer
-from spinup.algos.pytorch.acer.core import (
-    chosen,
-    log_density,
-    minimize,
-    polyak_update,
-    target_copy,
-)
+from spinup.algos.pytorch.acer.core import chosen, minimize, polyak_update, target_copy
 
 
 def retrace(q, v2, rho, batch, gamma=0.99, lam=1.0):
@@ -99,13 +92,11 @@ def acer_update(
         rho = torch.exp(chosen(log_softmax(phi, -1) - batch["logmu"], a))
         q_ret = retrace(chosen(q, a), v2, rho, batch, gamma, lam)
         logp_avg = log_softmax(core.logits(pi_avg, o), -1)
-
     loss_q = (weight * compute_loss_q(chosen(q, a), q_ret)).mean()
     minimize(loss_q, q_optimizer)
 
     def losses(out):
-        logp = log_softmax(out, -1)
-        kl = (logp_avg.exp() * (logp_avg - logp)).sum(-1)  # KL(average || pi)
+        kl = (logp_avg.exp() * (logp_avg - log_softmax(out, -1))).sum(-1)  # KL(average || pi)
         return compute_loss_pi(out, q.detach(), q_ret, batch, c, ent_coef), kl
 
     loss_pi, kl, bent = policy_step(phi, losses, delta, weight, pi_optimizer)
@@ -122,87 +113,17 @@ def acer_update(
 
 
 def policy_step(phi, losses, delta, weight, pi_optimizer):
-    """One step of the policy, bent by the trust region.
+    """One step of the policy. `losses(out)`: its loss and KL(average || pi), (T, N) each.
 
-    `losses(out)` gives the policy's loss and the divergence from the average policy, (T, N) each,
-    as functions of the outputs of the network. There the two meet: only what the trust region
-    leaves of the gradient goes on to the parameters.
+    They meet at the outputs of the policy network: only what the trust region leaves of the
+    gradient there goes on to the parameters.
     """
     out = phi.detach().requires_grad_()
     loss_pi, kl = losses(out)
     (g,), (k,) = (torch.autograd.grad(x.sum(), out) for x in (-loss_pi, kl))
     z = trust_region(g, k, delta)
     minimize(-(weight * (z * phi).sum(-1)).mean(), pi_optimizer)
-    bent = (z != g).any(-1).float().mean()
-    return (weight * loss_pi).mean().detach(), kl.mean().detach(), bent
-
-
-def continuous_loss_pi(phi, mu, x, x1, q1, v, q_opc, c=5.0):
-    """The same for continuous actions (eq. 15 and 16), here in standard deviations of the policy.
-
-    `phi` and `mu` are the means of the policy and of the one that took the actions `x`, and `x1`
-    are samples of the policy, (T, N, A) each. With their values `q1` those stand for the
-    expectation over all actions; `q1`, `v` and `q_opc`, the values of `x`, are (T, N).
-    """
-    logp, logp1 = log_density(x, phi), log_density(x1, phi)  # (T, N)
-    with torch.no_grad():
-        rho, rho1 = torch.exp(logp - log_density(x, mu)), torch.exp(logp1 - log_density(x1, mu))
-        beyond = (1 - c / rho1).clamp(min=0)
-    return -(rho.clamp(max=c) * (q_opc - v) * logp + beyond * (q1 - v) * logp1)
-
-
-def continuous_update(
-    ac,
-    pi_avg,
-    pi_optimizer,
-    q_optimizer,
-    batch,
-    gamma=0.99,
-    lam=1.0,
-    c=5.0,
-    delta=1.0,
-    polyak=0.99,
-    dueling_samples=5,
-):
-    """`acer_update` for continuous actions: a Gaussian of fixed width, a stochastic dueling critic.
-
-    Q~(s, a) = V(s) + A(s, a) - mean of A(s, u_i), u_i ~ pi (eq. 13): what V learns, Q has learned.
-    """
-    o, a, o2 = batch["obs"], batch["act"], batch["obs2"]
-    weight = batch["valid"] / batch["valid"].mean().clamp(min=1e-8)
-    mean, std = core.gaussian(ac.pi, o)  # (T, N, A), (A,)
-    phi, mu, x = mean / std, batch["logmu"] / std, a / std
-    with torch.no_grad():
-        phi_avg = core.gaussian(pi_avg, o)[0] / std
-        u = mean + std * torch.randn(dueling_samples, *mean.shape, device=mean.device)
-        x1 = phi + torch.randn_like(phi)
-        rho = torch.exp(log_density(x, phi) - log_density(x, mu))  # (T, N)
-        v2, q1 = ac.q.v(o2), ac.q(o, x1 * std, u)
-
-    q, v = ac.q(o, a, u), ac.q.v(o)  # (T, N)
-    with torch.no_grad():
-        # Ratios of densities are the smaller, the more dimensions: their root cuts less.
-        q_ret = retrace(q, v2, rho ** (1 / a.shape[-1]), batch, gamma, lam)
-        q_opc = retrace(q, v2, torch.ones_like(rho), batch, gamma)  # for the policy: no cut at all
-        v_target = v + rho.clamp(max=1) * (q_ret - q)  # eq. 14
-    loss_q = (weight * (compute_loss_q(q, q_ret) + (v - v_target) ** 2)).mean()
-    minimize(loss_q, q_optimizer)
-
-    def losses(out):
-        kl = (phi_avg - out).square().sum(-1) / 2  # KL(average || pi)
-        return continuous_loss_pi(out, mu, x, x1, q1, v.detach(), q_opc, c), kl
-
-    loss_pi, kl, bent = policy_step(phi, losses, delta, weight, pi_optimizer)
-    polyak_update(ac.pi, pi_avg, polyak)
-    return {
-        "QVals": q.detach(),
-        "LossPi": loss_pi,
-        "LossQ": loss_q.detach(),
-        "KL": kl,
-        "Entropy": torch.distributions.Normal(0.0, std).entropy().sum(),
-        "ClipFrac": (rho > c).float().mean(),
-        "TrustFrac": bent,
-    }
+    return (weight * loss_pi).mean().detach(), kl.mean().detach(), (z != g).any(-1).float().mean()
 
 
 def acer(
@@ -245,8 +166,7 @@ def acer(
         env_fn: function of no arguments that makes a fresh environment (Gymnasium interface).
         actor_critic: class whose instances have `act`, `pi` (a distribution with `logits`) and `q`
             (the values of all actions); called with (observation_space, action_space,
-            **ac_kwargs). With continuous actions `pi` gives a Gaussian of fixed
-            width, and `q` is as `core.StochasticDuelingQ`.
+            **ac_kwargs). Continuous actions: a Gaussian, and `q` as `core.StochasticDuelingQ`.
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
             `activation`, `orthogonal_init` and, for continuous actions, `std`.
         seed: decides every random number of the run; zero or more.
@@ -269,15 +189,14 @@ def acer(
         pi_lr: learning rate of the policy (Adam); 1e-4 to 3e-3.
         q_lr: learning rate of the critic (Adam); 3e-4 to 3e-3.
         ent_coef: weight of an entropy bonus in the objective. Raising it keeps the policy random
-            for longer; 0 to 0.01. Continuous actions have none: their width is fixed.
+            for longer; 0 to 0.01. (Continuous actions: no effect, their width is fixed.)
         num_test_episodes: episodes with the most likely actions at the end of each epoch, in an
             environment of their own; 5 to 20.
         max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
         logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
         save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         anneal_lr: let both learning rates fall linearly to zero over the run.
-        dueling_samples: with continuous actions, actions that an advantage is compared with. More
-            is less noisy and slower; 1 to 20.
+        dueling_samples: continuous actions that each advantage is compared with; 1 to 20.
         num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
         vector: 'sync' steps them one after the other in this process, 'async' each in its own.
         shards: parts the data is split into; decides rounding. None means one for each process.
@@ -290,28 +209,30 @@ def acer(
     Returns:
         The trained actor-critic.
     """
+    from spinup.algos.pytorch.acer.continuous import continuous_update  # which needs this file
+
     core.check_arguments(n_steps, replay_ratio, c, delta, dueling_samples)
     with core.TorchRun("acer", locals()) as run:
         # ------------------------------- Initialization -------------------------------
-        continuous = isinstance(run.action_space, core.Box)
         ac = run.build(actor_critic, ac_kwargs)
         pi_avg = target_copy(ac.pi)
         pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr, fused=True)
         q_optimizer = Adam(ac.q.parameters(), lr=q_lr, fused=True)
         run.track(pi_avg=pi_avg, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
         buffer = core.make_trajectory_buffer(run, replay_size, n_steps)
+        continuous = isinstance(run.action_space, core.Box)
         policy = (core.GaussianBehavior if continuous else core.Behavior)(ac.pi, run.device)
         losses = ("LossPi", "LossQ", "KL", "Entropy", "ClipFrac", "TrustFrac")
         loop = core.Interaction(run, values=("QVals",), losses=losses)
 
         # ---------------------------- Gradient update rule ----------------------------
-        common = {"gamma": gamma, "lam": lam, "c": c, "delta": delta, "polyak": polyak}
+        rule = {"gamma": gamma, "lam": lam, "c": c, "delta": delta, "polyak": polyak}
 
         def update(batch):
             args = (ac, pi_avg, pi_optimizer, q_optimizer, batch)
             if continuous:
-                return continuous_update(*args, **common, dueling_samples=dueling_samples)
-            return acer_update(*args, **common, ent_coef=ent_coef)
+                return continuous_update(*args, **rule, dueling_samples=dueling_samples)
+            return acer_update(*args, **rule, ent_coef=ent_coef)
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
@@ -323,7 +244,7 @@ def acer(
                 a = loop.act(policy)
                 o, _, r, o2, d = loop.step(a)
                 ended, valid = loop.streams.ended, loop.streams.valid
-                a = a if valid is None else a[valid]  # as sampled, before it was clipped
+                a = a if valid is None else a[valid]  # as it was sampled
                 buffer.store(o, a, r, o2, d, logmu=policy.logmu, ended=ended, valid=valid)
                 if buffer.due(n_steps):
                     loop.record(update(buffer.newest(n_steps)))

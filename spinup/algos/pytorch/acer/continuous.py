@@ -1,0 +1,76 @@
+"""ACER for continuous actions: what differs where a sum over all actions cannot be taken."""
+
+import torch
+
+from spinup.algos.pytorch.acer import core
+from spinup.algos.pytorch.acer.acer import compute_loss_q, policy_step, retrace
+from spinup.algos.pytorch.acer.core import log_density, minimize, polyak_update
+
+
+def continuous_loss_pi(phi, mu, x, x1, q1, v, q_opc, c=5.0):
+    """Losses (T, N) whose gradients are those of eq. 15 and 16, negated.
+
+    `phi` and `mu` are the means of the policy and of the one that took the actions `x`, and `x1`
+    are samples of the policy: (T, N, A) each, in standard deviations. With their values `q1` the
+    samples stand for the expectation over all actions; `q1`, `v` and `q_opc`, the values of `x`,
+    are (T, N).
+    """
+    logp, logp1 = log_density(x, phi), log_density(x1, phi)  # (T, N)
+    with torch.no_grad():
+        rho, rho1 = torch.exp(logp - log_density(x, mu)), torch.exp(logp1 - log_density(x1, mu))
+        beyond = (1 - c / rho1).clamp(min=0)
+    return -(rho.clamp(max=c) * (q_opc - v) * logp + beyond * (q1 - v) * logp1)
+
+
+def continuous_update(
+    ac,
+    pi_avg,
+    pi_optimizer,
+    q_optimizer,
+    batch,
+    gamma=0.99,
+    lam=1.0,
+    c=5.0,
+    delta=1.0,
+    polyak=0.99,
+    dueling_samples=5,
+):
+    """`acer_update` for continuous actions: a Gaussian of fixed width, a stochastic dueling critic.
+
+    Q~(s, a) = V(s) + A(s, a) - mean of A(s, u_i), u_i ~ pi (eq. 13): what V learns, Q has learned.
+    """
+    o, a, o2 = batch["obs"], batch["act"], batch["obs2"]
+    weight = batch["valid"] / batch["valid"].mean().clamp(min=1e-8)
+    mean, std = core.gaussian(ac.pi, o)  # (T, N, A), (A,)
+    phi, mu, x = mean / std, batch["logmu"] / std, a / std
+    with torch.no_grad():
+        phi_avg = core.gaussian(pi_avg, o)[0] / std
+        u = mean + std * torch.randn(dueling_samples, *mean.shape, device=mean.device)
+        x1 = phi + torch.randn_like(phi)
+        rho = torch.exp(log_density(x, phi) - log_density(x, mu))  # (T, N)
+        v2, q1 = ac.q.v(o2), ac.q(o, x1 * std, u)
+
+    q, v = ac.q(o, a, u), ac.q.v(o)  # (T, N)
+    with torch.no_grad():
+        # Ratios of densities are the smaller, the more dimensions: their root cuts less.
+        q_ret = retrace(q, v2, rho ** (1 / a.shape[-1]), batch, gamma, lam)
+        q_opc = retrace(q, v2, torch.ones_like(rho), batch, gamma)  # for the policy: no cut at all
+        v_target = v + rho.clamp(max=1) * (q_ret - q)  # eq. 14
+    loss_q = (weight * (compute_loss_q(q, q_ret) + (v - v_target) ** 2)).mean()
+    minimize(loss_q, q_optimizer)
+
+    def losses(out):
+        kl = (phi_avg - out).square().sum(-1) / 2  # KL(average || pi)
+        return continuous_loss_pi(out, mu, x, x1, q1, v.detach(), q_opc, c), kl
+
+    loss_pi, kl, bent = policy_step(phi, losses, delta, weight, pi_optimizer)
+    polyak_update(ac.pi, pi_avg, polyak)
+    return {
+        "QVals": q.detach(),
+        "LossPi": loss_pi,
+        "LossQ": loss_q.detach(),
+        "KL": kl,
+        "Entropy": torch.distributions.Normal(0.0, std).entropy().sum(),
+        "ClipFrac": (rho > c).float().mean(),
+        "TrustFrac": bent,
+    }
