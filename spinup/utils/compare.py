@@ -331,10 +331,17 @@ def _parser() -> argparse.ArgumentParser:
         "logdir", nargs="+", help="one folder of runs, or prefix of folders, for each algorithm"
     )
     parser.add_argument("-l", "--legend", nargs="+", help="a name for each algorithm")
-    parser.add_argument("-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps")
-    parser.add_argument("-y", "--value", default=plot.DEFAULT_VALUE, help="column with the returns")
     parser.add_argument(
-        "--last", type=int, default=10, help="a run's score is the mean of so many last rows"
+        "-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps (%(default)s)"
+    )
+    parser.add_argument(
+        "-y", "--value", default=plot.DEFAULT_VALUE, help="column with the returns (%(default)s)"
+    )
+    parser.add_argument(
+        "--last",
+        type=int,
+        default=10,
+        help="a run's score is the mean of so many last rows (%(default)s)",
     )
     parser.add_argument("--until", type=float, help="leave out what comes after this x")
     parser.add_argument(
@@ -347,10 +354,16 @@ def _parser() -> argparse.ArgumentParser:
         "environments",
     )
     parser.add_argument(
-        "-s", "--smooth", type=int, default=1, help="moving average of the efficiency curves"
+        "-s",
+        "--smooth",
+        type=int,
+        default=1,
+        help="moving average of the efficiency curves (%(default)s)",
     )
-    parser.add_argument("--reps", type=int, default=10_000, help="replicates of the bootstrap")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap")
+    parser.add_argument(
+        "--reps", type=int, default=10_000, help="replicates of the bootstrap (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)")
     parser.add_argument(
         "--save",
         metavar="FILE|DIR",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ POINTS, MOST_POINTS = 101, 250  # of sample-efficiency curves: the runs' own x u
 TAUS = 201  # of performance profiles
 CURVE_REPS = 1000  # their bootstrap has no need of more
 # One generator a purpose: the numbers of one do not depend on another being asked for.
-_AGGREGATE, _IMPROVEMENT, _PERMUTATION, _PROFILE, _CURVE = range(5)
+_AGGREGATE, _IMPROVEMENT, _PERMUTATION, _PROFILE, _CURVE = range(1, 6)
 
 
 def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[str, Any]:
@@ -44,74 +45,86 @@ def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[st
     """
     if reps < 100:
         raise SpinupError(f"--reps must be at least 100, not {reps}.")
-    strata = {name: [np.asarray(s, dtype=float) for s in e.values()] for name, e in scores.items()}
-    algorithms: dict[str, Any] = {}
-    replicates = {}
-    for i, (name, runs) in enumerate(strata.items()):
-        joined, weights = np.concatenate(runs), stats.weights_of([len(r) for r in runs])
-        entry: dict[str, Any] = {"runs": len(joined)}
-        for k, (key, statistic) in enumerate((("iqm", stats.iqm), ("mean", stats.mean))):
-            rng = np.random.default_rng([seed, _AGGREGATE, i, k])
-            drawn = stats.bootstrap(runs, statistic, reps, rng)
-            entry[key] = float(statistic(joined, weights))
-            entry[f"{key}_ci"] = stats.interval(drawn, LEVEL).tolist()
-            if key == "iqm":
-                replicates[name] = drawn
-        algorithms[name] = entry
-    pairs = list(itertools.combinations(strata, 2))
+    sides = [
+        _side(name, list(runs.values()), reps, seed, i)
+        for i, (name, runs) in enumerate(scores.items())
+    ]
+    pairs = list(itertools.combinations(sides, 2))
     alpha = (1.0 - LEVEL) / len(pairs)
     return {
-        "algorithms": algorithms,
+        "algorithms": {side.name: side.numbers for side in sides},
         "pairs": [
-            _compare_pair(
-                *_better_first(pair, algorithms),
-                strata,
-                algorithms,
-                replicates,
-                alpha,
-                reps,
-                [seed, i],
-            )
-            for i, pair in enumerate(pairs)
+            _compare_pair(*_better_first(x, y), alpha, reps, seed, i)
+            for i, (x, y) in enumerate(pairs)
         ],
-        "profiles": _profiles(strata, min(reps, CURVE_REPS), seed),
+        "profiles": _profiles(sides, min(reps, CURVE_REPS), seed),
     }
 
 
-def _better_first(pair: tuple[str, str], algorithms: Mapping[str, Any]) -> tuple[str, str]:
-    x, y = pair
-    return (y, x) if algorithms[y]["iqm"] > algorithms[x]["iqm"] else (x, y)
+def _rng(seed: int, purpose: int, i: int, k: int = 0) -> np.random.Generator:
+    # Always four numbers: a shorter list is the same seed as one with zeros at its end.
+    return np.random.default_rng([seed, purpose, i, k])
 
 
-def _compare_pair(
-    x: str,
-    y: str,
-    strata: Mapping[str, list[np.ndarray]],
-    algorithms: Mapping[str, Any],
-    replicates: Mapping[str, np.ndarray],
-    alpha: float,
-    reps: int,
-    seed: list[int],
-) -> dict[str, Any]:
-    xs, ys = strata[x], strata[y]
-    difference = algorithms[x]["iqm"] - algorithms[y]["iqm"]
-    differences = replicates[x] - replicates[y]
-    improvement = stats.probability_of_improvement(xs, ys)
-    improvements = stats.bootstrap_improvement(
-        xs, ys, reps, np.random.default_rng([*seed, _IMPROVEMENT])
-    )
-    p = stats.permutation_p(xs, ys, reps, np.random.default_rng([*seed, _PERMUTATION]))
-    sizes = [len(r) for r in xs], [len(r) for r in ys]
-    possible = stats.smallest_p(*sizes)
-    few = possible > alpha or min(*sizes[0], *sizes[1]) < 2
+@dataclass
+class _Side:
+    """One algorithm: its scores in each environment, what they amount to, resampled IQMs."""
+
+    name: str
+    runs: list[np.ndarray]
+    numbers: dict[str, Any]
+    iqms: np.ndarray
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(r) for r in self.runs]
+
+
+def _side(name: str, scores: Sequence[Any], reps: int, seed: int, i: int) -> _Side:
+    runs = [np.asarray(s, dtype=float) for s in scores]
+    joined, weights = np.concatenate(runs), stats.weights_of([len(r) for r in runs])
+    iqms = stats.bootstrap(runs, stats.iqm, reps, _rng(seed, _AGGREGATE, i, 0))
+    means = stats.bootstrap(runs, stats.mean, reps, _rng(seed, _AGGREGATE, i, 1))
+    numbers = {
+        "runs": len(joined),
+        "iqm": float(stats.iqm(joined, weights)),
+        "iqm_ci": stats.interval(iqms, LEVEL).tolist(),
+        "mean": float(stats.mean(joined, weights)),
+        "mean_ci": stats.interval(means, LEVEL).tolist(),
+    }
+    return _Side(name, runs, numbers, iqms)
+
+
+def _better_first(x: _Side, y: _Side) -> tuple[_Side, _Side]:
+    return (y, x) if y.numbers["iqm"] > x.numbers["iqm"] else (x, y)
+
+
+def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int) -> dict[str, Any]:
+    difference = x.numbers["iqm"] - y.numbers["iqm"]
+    differences = x.iqms - y.iqms
+    improvement = stats.probability_of_improvement(x.runs, y.runs)
+    improvements = stats.bootstrap_improvement(x.runs, y.runs, reps, _rng(seed, _IMPROVEMENT, i))
+    p = stats.permutation_p(x.runs, y.runs, reps, _rng(seed, _PERMUTATION, i))
+    possible = stats.smallest_p(x.sizes, y.sizes)
     # "Established" takes all three: each has a way to be wrong that the others do not share. A
     # bootstrap of few runs is too sure of itself, which the permutation test is not.
     low, _ = stats.interval(differences, 1.0 - alpha)
     likely, _ = stats.interval(improvements, 1.0 - alpha)
-    established = not few and low > 0.0 and likely > 0.5 and p <= alpha
+    if possible > alpha or min(*x.sizes, *y.sizes) < 2:
+        verdict = "too few seeds"
+    elif low > 0.0 and likely > 0.5 and p <= alpha:
+        verdict = "established"
+    else:
+        verdict = "not established"
+    spread = float(improvements.var()) / 2  # half of it from either side
+    effects = [
+        (difference, float(x.iqms.var()), float(y.iqms.var())),
+        (improvement - 0.5, spread, spread),
+    ]
+    more = 0 if verdict == "established" else more_seeds(effects, x.sizes, y.sizes, alpha)
     pair: dict[str, Any] = {
-        "x": x,
-        "y": y,
+        "x": x.name,
+        "y": y.name,
         "iqm_difference": difference,
         "iqm_difference_ci": stats.interval(differences, LEVEL).tolist(),
         "improvement": improvement,
@@ -119,15 +132,10 @@ def _compare_pair(
         "p": p,
         "alpha": alpha,
         "smallest_p": possible,
-        "seeds": {x: sizes[0], y: sizes[1]},
-        "verdict": "established" if established else "too few seeds" if few else "not established",
+        "seeds": {x.name: x.sizes, y.name: y.sizes},
+        "verdict": verdict,
+        "more_seeds": more,
     }
-    spread = float(improvements.var()) / 2  # half of it from either side
-    effects = [
-        (difference, float(replicates[x].var()), float(replicates[y].var())),
-        (improvement - 0.5, spread, spread),
-    ]
-    pair["more_seeds"] = 0 if established else more_seeds(effects, *sizes, alpha)
     pair["sentence"] = sentence(pair)
     return pair
 
@@ -236,18 +244,16 @@ def short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def _profiles(strata: Mapping[str, list[np.ndarray]], reps: int, seed: int) -> dict[str, Any]:
-    every = np.concatenate([np.concatenate(runs) for runs in strata.values()])
+def _profiles(sides: Sequence[_Side], reps: int, seed: int) -> dict[str, Any]:
+    every = np.concatenate([np.concatenate(side.runs) for side in sides])
     margin = 0.02 * float(np.ptp(every)) or 1.0
     taus = np.linspace(every.min() - margin, every.max() + margin, TAUS)
     found: dict[str, Any] = {"tau": taus.tolist()}
-    for i, (name, runs) in enumerate(strata.items()):
-        drawn = stats.bootstrap_profile(
-            runs, taus, reps, np.random.default_rng([seed, _PROFILE, i])
-        )
+    for i, side in enumerate(sides):
+        drawn = stats.bootstrap_profile(side.runs, taus, reps, _rng(seed, _PROFILE, i))
         low, high = stats.interval(drawn, LEVEL)
-        found[name] = {
-            "share": stats.profile(runs, taus).tolist(),
+        found[side.name] = {
+            "share": stats.profile(side.runs, taus).tolist(),
             "low": low.tolist(),
             "high": high.tolist(),
         }
@@ -281,7 +287,7 @@ def efficiency(
         for env in environments:
             smoothed = [(x / unit[env], curves.smooth_values(y, smooth)) for x, y in envs[env]]
             strata.append(scaled(curves.at(smoothed, grid), reference[env]))
-        line, low, high = _iqm_curve(strata, reps, [seed, _CURVE, i])
+        line, low, high = _iqm_curve(strata, reps, seed, i)
         there = np.isfinite(line)
         found[name] = {
             "x": grid[there].tolist(),
@@ -292,7 +298,7 @@ def efficiency(
     return found
 
 
-def _iqm_curve(strata: list[np.ndarray], reps: int, seed: list[int]) -> np.ndarray:
+def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
     """Line, lower and upper edge from matrices (runs, points) with NaN where a run is not there."""
     result = np.full((3, strata[0].shape[1]), np.nan)
     there = np.isfinite(np.concatenate(strata))
@@ -305,7 +311,7 @@ def _iqm_curve(strata: list[np.ndarray], reps: int, seed: list[int]) -> np.ndarr
         columns = np.flatnonzero(group.reshape(-1) == k)
         part = [s[np.ix_(p, columns)] for s, p in zip(strata, present, strict=True)]
         weights = stats.weights_of([len(p) for p in part])
-        drawn = stats.bootstrap(part, stats.iqm, reps, np.random.default_rng(seed))
+        drawn = stats.bootstrap(part, stats.iqm, reps, _rng(seed, _CURVE, i))
         result[0, columns] = stats.iqm(np.concatenate(part).T, weights)
         result[1:, columns] = stats.interval(drawn, LEVEL)
     return result

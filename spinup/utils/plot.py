@@ -710,29 +710,37 @@ def _parser() -> argparse.ArgumentParser:
         "logdir", nargs="+", help="run directory or folder of them; without a final slash, a prefix"
     )
     parser.add_argument("-l", "--legend", nargs="*", help="a name for each folder")
-    parser.add_argument("-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis")
+    parser.add_argument(
+        "-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis (%(default)s)"
+    )
     parser.add_argument(
         "-y",
         "--value",
         nargs="*",
         default=[DEFAULT_VALUE],
-        help="columns to draw; Performance is AverageTestEpRet or else AverageEpRet",
+        help="columns to draw (Performance: AverageTestEpRet or else AverageEpRet)",
     )
     parser.add_argument("--count", action="store_true", help="one line a run, not one a condition")
-    parser.add_argument("-s", "--smooth", type=int, default=1, help="width of the moving average")
+    parser.add_argument(
+        "-s",
+        "--smooth",
+        type=int,
+        default=1,
+        help="width of the moving average, in rows (%(default)s)",
+    )
     parser.add_argument("--select", nargs="*", help="only folders whose path contains all of these")
     parser.add_argument("--exclude", nargs="*", help="no folder whose path contains any of these")
     parser.add_argument(
         "--est",
         default="mean",
         metavar="|".join(ESTIMATORS),
-        help="what the line shows of the runs; iqm is the interquartile mean",
+        help="what the line shows of the runs (%(default)s); iqm is the interquartile mean",
     )
     parser.add_argument(
         "--band",
         default="sd",
         metavar="|".join(BANDS),
-        help="the shade: standard deviation, bootstrap 95 %% interval of the estimate, or range",
+        help="the shade (%(default)s): standard deviation, bootstrap 95 %% interval, range",
     )
     parser.add_argument(
         "--save",

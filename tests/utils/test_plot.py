@@ -715,3 +715,19 @@ def test_without_a_display_a_window_backend_becomes_agg_and_the_figure_a_file(tm
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "spinup-plot.png").read_bytes().startswith(b"\x89PNG")
     assert "spinup-plot.png" in done.stdout and "no display" in done.stderr
+
+
+def test_the_benchmark_of_reading_makes_whole_runs_and_its_result_is_seconds(tmp_path, repo_root):
+    path = repo_root / "benchmarks" / "plot_reading.py"
+    spec = importlib.util.spec_from_file_location("plot_reading", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    size = module.make_runs(tmp_path, runs=12, rows=4)
+    runs = curves.read_runs([tmp_path], ["TotalEnvInteracts", "Performance", "Time"])
+    assert len(runs) == 12 and not any(run.problems for run in runs)
+    assert size == sum(f.stat().st_size for f in tmp_path.rglob("progress.txt"))
+    assert all(run.columns["TotalEnvInteracts"].tolist()[-1] == 16_000 for run in runs)
+    kept = json.loads(module.RESULT.read_text())
+    assert kept["command"] == "python benchmarks/plot_reading.py --save"
+    assert (kept["runs"], kept["rows"], kept["columns"]) == (1000, 1000, len(module.COLUMNS))
+    assert kept["read_seconds"] < kept["plot_seconds"] < 10
