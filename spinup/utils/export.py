@@ -37,7 +37,7 @@ class Report(NamedTuple):
     """What the comparison of file and original found."""
 
     observations: int  # how many were compared
-    difference: float  # the largest one, of any component of an action
+    difference: float  # the largest one, of any component of an action; relative above 1
     differing: int  # discrete actions that differ: ties between values, up to rounding
 
 
@@ -241,56 +241,86 @@ def _write(path: Path, model: Any) -> None:
 
 
 def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
-    """Run the file and the original on the same observations; ExportMismatch where they differ.
-
-    Where a network amplifies rounding, the original's own distance from the same network in double
-    precision says how much.
-    """
-    import torch
-
+    """Run the file and the original on the same observations; ExportMismatch where they differ."""
     from spinup.algos.pytorch.common.deterministic import observations_like
     from spinup.algos.pytorch.common.policies import make_get_action
 
-    obs = observations_like(observation_space, np.random.default_rng(0))
     get_action = make_get_action(ac, deterministic=True)
-    wanted = np.stack([np.asarray(get_action(o)) for o in obs])
-    found = _run(path, obs)
-    with torch.no_grad():
-        double = copy.deepcopy(module).double()
-        scores = double.scores(torch.as_tensor(obs).double()).numpy()
-        exact = double(torch.as_tensor(obs).double()).numpy()
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        raise ExportMismatch(
-            f"The exported policy gives {found.dtype} {found.shape}, and the original "
-            f"{wanted.dtype} {wanted.shape}; nothing was written."
-        )
-    if module.picks:
-        rows = np.flatnonzero((found != wanted).reshape(len(obs), -1).any(-1))
-        wrong = [i for i in rows if not _tied(module, scores[i], found[i], wanted[i])]
-        if wrong:
+    session = _session(path)
+    groups = observations_like(observation_space, np.random.default_rng(0))
+    reports = []
+    for obs in groups:
+        wanted = np.stack([np.asarray(get_action(o)) for o in obs])
+        found = _run(session, obs)
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
             raise ExportMismatch(
-                f"The exported policy chooses other actions than the original for {len(wrong)} of "
-                f"{len(obs)} observations; nothing was written."
+                f"The exported policy gives {found.dtype} {found.shape}, and the original "
+                f"{wanted.dtype} {wanted.shape}; nothing was written."
             )
-        return Report(len(obs), 0.0, len(rows))
-    error = np.abs(found.astype(np.float64) - wanted)
-    allowed = TOLERANCE * np.maximum(1, np.abs(wanted)) + 8 * np.abs(exact - wanted)
-    if not (error <= allowed).all():
+        reports.append((_compare_choices if module.picks else _compare)(module, obs, found, wanted))
+    total, differences, differing, wrong = zip(*reports, strict=True)
+    if any(wrong):
         raise ExportMismatch(
-            f"The exported policy's actions differ from the original's by up to {error.max():.2g}; "
-            "nothing was written."
+            f"The exported policy chooses other actions than the original for {sum(wrong)} of "
+            f"{sum(total)} observations; nothing was written."
+            if module.picks
+            else "The exported policy's actions differ from the original's by up to "
+            f"{max(differences):.2g}; nothing was written."
         )
-    return Report(len(obs), float(error.max()), 0)
+    return Report(sum(total), max(differences), sum(differing))
 
 
-def _run(path: Path, obs: np.ndarray) -> np.ndarray:
-    """The file's actions, in one batch; a batch of one has to give the same."""
+# Of a group of observations: how many, the largest difference, differing choices, wrong ones.
+Group = tuple[int, float, int, int]
+
+
+def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
+    """Continuous actions: equal up to rounding.
+
+    Where a network amplifies rounding, the original's own distance from the same network in double
+    precision says how much, for observations of one kind.
+    """
+    _, exact = _in_double(module, obs)
+    size = np.maximum(1, np.abs(wanted))
+    error = np.abs(found.astype(np.float64) - wanted)
+    wrong = ~(error <= TOLERANCE * size + 8 * np.abs(exact - wanted).max())
+    return len(obs), float((error / size).max()), 0, int(wrong.sum())
+
+
+def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
+    """Discrete actions: the same, or of the same value up to rounding."""
+    import torch
+
+    scores, _ = _in_double(module, obs)
+    with torch.no_grad():
+        own = np.abs(module.scores(torch.as_tensor(obs)).numpy() - scores).max()
+    rows = np.flatnonzero((found != wanted).reshape(len(obs), -1).any(-1))
+    room = TOLERANCE * np.maximum(1, np.abs(scores)).max() + 8 * own
+    wrong = [i for i in rows if not _tied(module, scores[i], found[i], wanted[i], room)]
+    return len(obs), 0.0, len(rows), len(wrong)
+
+
+def _in_double(module: Any, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and actions in double precision."""
+    import torch
+
+    double = copy.deepcopy(module).double()
+    with torch.no_grad():
+        rows = torch.as_tensor(obs).double()
+        return double.scores(rows).numpy(), double(rows).numpy()
+
+
+def _session(path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, obs: np.ndarray) -> np.ndarray:
+    """The file's actions, in one batch; a batch of one has to give the same."""
     (actions,) = session.run(["action"], {"obs": obs})
     for i in (0, len(obs) // 2):
         (alone,) = session.run(["action"], {"obs": obs[i : i + 1]})
@@ -302,14 +332,15 @@ def _run(path: Path, obs: np.ndarray) -> np.ndarray:
     return np.asarray(actions)
 
 
-def _tied(module: Any, scores: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> bool:
+def _tied(
+    module: Any, scores: np.ndarray, found: np.ndarray, wanted: np.ndarray, room: float
+) -> bool:
     """Whether two discrete actions have the same score up to rounding."""
     from gymnasium import spaces
 
     space = module.action_space
     if not space.contains(found):
         return False
-    room = TOLERANCE * max(1.0, float(np.abs(scores).max()))
     start = module.start.numpy()
     a, b = (np.ravel(x.astype(np.int64) - start) for x in (found, wanted))
     if isinstance(space, spaces.MultiBinary):

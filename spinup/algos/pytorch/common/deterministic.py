@@ -108,7 +108,8 @@ def _answer(actor, obs, picks):
 def observations_like(space, rng, n=64):
     """Observations to compare two policies on: usual ones, large ones, and the bounds themselves.
 
-    (many, *shape), float32. Bounds that are infinite or beyond 1e6 stand for 1e6.
+    Groups of one kind each, (some, *shape), float32. Bounds that are infinite or beyond 1e6 stand
+    for 1e6.
     """
     low, high = (np.clip(x, -1e6, 1e6).astype(np.float32) for x in (space.low, space.high))
     narrow = [np.clip(x, -10, 10) for x in (low, high)]
@@ -116,14 +117,12 @@ def observations_like(space, rng, n=64):
     corners = np.where(rng.random((n, *space.shape)) < 0.5, low, high)
     spikes = np.zeros((n, *space.shape))
     spikes.reshape(n, -1)[np.arange(n), rng.integers(0, spikes[0].size, n)] = 1e6
-    rows = [
-        np.zeros((1, *space.shape)),
-        usual,
+    groups = [
+        np.concatenate([np.zeros((1, *space.shape)), usual]),
         100 * usual,
         1e6 * usual[: n // 4],
         rng.uniform(*narrow, (n, *space.shape)),
-        corners,
+        np.concatenate([corners, np.stack([low, high])]),
         spikes * rng.choice([-1, 1], (n, *[1] * len(space.shape))),
-        np.stack([low, high]),
     ]
-    return np.concatenate(rows).astype(np.float32)
+    return [group.astype(np.float32) for group in groups]
