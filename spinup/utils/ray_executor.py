@@ -72,7 +72,15 @@ def _connect(ray: Any, address: str | None) -> None:
         host, _, port = where.removeprefix("ray://").rpartition(":")
         if port.isdecimal():  # Ray itself needs half a minute to find that nobody is there
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        ray.init(address=address, log_to_driver=False, logging_level="error")
+        quiet = {"log_to_driver": False, "logging_level": "error"}
+        if where != "this machine":
+            ray.init(address=address, **quiet)
+            return
+        try:
+            ray.init(address="auto", **quiet)
+        except ConnectionError:  # none is running: one of our own, whose object store is unused
+            small = {"include_dashboard": False, "object_store_memory": 100 << 20}
+            ray.init(address="local", **small, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OverflowError, OSError) as error:
         raise SpinupError(
             f"there is no Ray cluster at {where} ({' '.join(str(error).split())}): start one "

@@ -1,9 +1,11 @@
 """Cells on a real Ray cluster of several nodes, one of which is lost in the middle of a run."""
 
+import contextlib
 import os
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,50 @@ def test_a_node_and_a_worker_are_lost_and_their_cells_are_resumed(grids, cluster
     assert logs.count("--- 2") == 5 and logs.count("Resuming ") == 2
     assert logs.count("Stopped and saved after 250 steps") == 1
     assert not any(grids.alive(pid) for pid in workers)
+
+
+def named(text):
+    """The ids of the processes with `text` in their command lines, this one aside."""
+    found = []
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if text.encode() in words and pid != os.getpid():
+                found.append(pid)
+    return found
+
+
+@pytest.mark.slow
+def test_the_launcher_is_killed_and_the_grid_issued_again(grids, cluster, tmp_path):
+    cluster, _ = cluster
+    with grids.hold(tmp_path):
+        grid = grids.Grid(tmp_path, executor="ray", ray_address=cluster.address)
+        workers = grid.held(2)
+        grid.process.kill()
+        grid.process.wait()
+    grids.wait_for(lambda: not any(map(grids.alive, workers)), "the workers' end", tmp_path)
+    out, _ = grids.Grid(tmp_path, executor="ray", ray_address=cluster.address).wait()
+    assert "2 go on from where they were" in out
+    assert grids.results(tmp_path) == grids.reference
+
+
+@pytest.mark.slow
+def test_a_cluster_that_was_started_for_a_grid_is_gone_after_it(grids, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with tempfile.TemporaryDirectory(prefix="r") as short:
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        with grids.hold(tmp_path):
+            grid = grids.Grid(tmp_path, executor="ray")
+            grid.held(1)
+            assert named(f"{short}/ray")
+            grid.process.send_signal(signal.SIGINT)
+            time.sleep(3)  # the request passes through Ray to the held worker
+        _, err = grid.wait(expect=130)
+        assert "Stopped with 0 of 3 cells done" in err
+        assert grids.states(tmp_path)["kill_s0"]["state"] == "stopped"
+        grids.Grid(tmp_path, executor="ray").wait()
+        grids.wait_for(lambda: not named(f"{short}/ray"), "the end of Ray", tmp_path)
+    assert grids.results(tmp_path) == grids.reference
 
 
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch, tmp_path):
