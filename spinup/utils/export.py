@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spinup.utils import test_policy as tp
+from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 
 # How far two float32 renderings of a network may differ, in units of the action (or of 1).
@@ -355,8 +356,10 @@ def _tied(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`spinup export ...`; returns the exit status: 2 for wrong input, 1 for a failed self-test."""
-    parser = tp.Parser(
-        "spinup export", description="Writes the deterministic policy of a run for other runtimes."
+    parser = Parser(
+        "spinup export",
+        description="Writes the deterministic policy of a run for other runtimes.",
+        allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
     parser.add_argument("--onnx", metavar="FILE", required=True, help="file to write, an .onnx")
@@ -372,7 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="open pickles and import what the file names: this can run any program",
     )
     try:
-        args, _ = parser.parse(argv)
+        args = parser.parse_args(argv)
         report = export_onnx(
             args.fpath,
             args.onnx,

@@ -18,11 +18,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from spinup.registry import nearest
+from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 from spinup.utils.video import check_clip, has_display, prepare_headless_rendering, record_episodes
 
@@ -575,53 +575,28 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 # ------------------------------------------------------------------------------------ command line
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one sentence, and which knows near misses."""
+def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
+    """A command line without its `--env_kwargs:name value`, and those, which are literals."""
+    from spinup.algos.common.cli import parse_value
 
-    def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog=prog, allow_abbrev=False, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        """One sentence instead of the usage and an exit."""
-        raise SpinupError(f"{message}; '{self.prog} --help' explains the flags.")
-
-    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
-        """The flags, and the `--env_kwargs:name value` among them, which are literals."""
-        words, env_kwargs = self._split(list(sys.argv[1:] if argv is None else argv))
-        args, unknown = self.parse_known_args(words)
-        if unknown:
-            word = unknown[0].partition("=")[0]
-            if not word.startswith("-"):
-                raise SpinupError(
-                    f"'{word}' is one word too many: give one run directory; "
-                    f"'{self.prog} --help' explains the flags."
-                )
-            hint = nearest(word, self._option_string_actions)
+    words = list(sys.argv[1:] if argv is None else argv)
+    rest: list[str] = []
+    found: dict[str, Any] = {}
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--env_kwargs"):
+            rest.append(word)
+            continue
+        key, equals, value = word.partition("=")
+        name = key.partition(":")[2]
+        if not name.isidentifier():
             raise SpinupError(
-                f"there is no flag '{word}'{hint}; '{self.prog} --help' explains the flags."
+                f"'{key}' names no argument of the environment: write --env_kwargs:name VALUE."
             )
-        return args, env_kwargs
-
-    def _split(self, words: list[str]) -> tuple[list[str], dict[str, Any]]:
-        from spinup.algos.common.cli import parse_value
-
-        rest: list[str] = []
-        found: dict[str, Any] = {}
-        while words:
-            word = words.pop(0)
-            if not word.startswith("--env_kwargs"):
-                rest.append(word)
-                continue
-            key, equals, value = word.partition("=")
-            name = key.partition(":")[2]
-            if not name.isidentifier():
-                raise SpinupError(
-                    f"'{key}' names no argument of the environment: write --env_kwargs:name VALUE."
-                )
-            if not equals:
-                value = "True" if not words or words[0].startswith("--") else words.pop(0)
-            found[name] = parse_value(value)
-        return rest, found
+        if not equals:
+            value = "True" if not words or words[0].startswith("--") else words.pop(0)
+        found[name] = parse_value(value)
+    return rest, found
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -643,7 +618,9 @@ def whole(least: int) -> Callable[[str], int]:
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m spinup.run test_policy ...`; returns the exit status."""
     parser = Parser(
-        "spinup test_policy", description="Runs a trained policy and says how well it does."
+        "spinup test_policy",
+        description="Runs a trained policy and says how well it does.",
+        allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
     parser.add_argument(
@@ -675,8 +652,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="open pickles and import what the file names: this can run any program",
     )
     try:
-        args, env_kwargs = parser.parse(argv)
-        _play(args, env_kwargs)
+        words, env_kwargs = _take_env_kwargs(argv)
+        _play(parser.parse_args(words), env_kwargs)
     except SpinupError as error:
         print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -255,12 +255,12 @@ def test_a_missing_package_names_the_extra(runs, tmp_path, monkeypatch, capsys, 
     assert os.listdir(tmp_path) == []
 
 
-HELP = "; 'spinup export --help' explains the flags.\n"
+HELP = "; 'spinup export --help' explains the arguments.\n"
 MALFORMED = [
-    ("", "the following arguments are required: RUN, --onnx" + HELP),
-    ("RUN", "the following arguments are required: --onnx" + HELP),
-    ("--onnx p.onnx", "the following arguments are required: RUN" + HELP),
-    ("RUN --onnx", "argument --onnx: expected one argument" + HELP),
+    ("", "The following arguments are required: RUN, --onnx" + HELP),
+    ("RUN", "The following arguments are required: --onnx" + HELP),
+    ("--onnx p.onnx", "The following arguments are required: RUN" + HELP),
+    ("RUN --onnx", "Argument --onnx: expected one argument" + HELP),
     ("RUN --onnx p.pt", "The file must end in .onnx, which 'p.pt' does not.\n"),
     ("RUN --onnx no/p.onnx", "There is no folder no; make it, or name another one.\n"),
     ("RUN --onnx dir.onnx", "dir.onnx is a folder; name a file.\n"),
@@ -268,10 +268,13 @@ MALFORMED = [
     ("EMPTY --onnx p.onnx", "EMPTY holds no saved policy; give the run directory of a trained"),
     ("TF --onnx p.onnx", "TF was trained with the TensorFlow backend, which is not part of "),
     ("PICKLED --onnx p.onnx", "PICKLED/model.pt is a pickle, which can run any program when it "),
-    ("RUN RUN --onnx p.onnx", "'RUN' is one word too many: give one run directory" + HELP),
-    ("RUN --onxn p.onnx", "the following arguments are required: --onnx" + HELP),
-    ("RUN --onnx p.onnx --overwrit", "there is no flag '--overwrit' (did you mean '--overwrite'?)"),
-    ("RUN --onnx p.onnx -i one", "argument -i/--itr: 'one' is no whole number from -1 on" + HELP),
+    ("RUN RUN --onnx p.onnx", "Unrecognized arguments: RUN" + HELP),
+    ("RUN --onxn p.onnx", "The following arguments are required: --onnx" + HELP),
+    (
+        "RUN --onnx p.onnx --overwrit",
+        "There is no argument --overwrit; did you mean --overwrite.\n",
+    ),
+    ("RUN --onnx p.onnx -i one", "Argument -i/--itr: 'one' is no whole number from -1 on" + HELP),
     ("RUN --onnx p.onnx -i 3", "RUN holds no save number 3; it has the last one (-1).\n"),
 ]
 

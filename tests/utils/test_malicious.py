@@ -23,7 +23,7 @@ import torch
 
 from spinup import registry
 from spinup.envs import make_env
-from spinup.utils import checkpoint, export, plot
+from spinup.utils import checkpoint, compare, export, plot
 from spinup.utils import test_policy as tp
 from spinup.utils.errors import SpinupError
 
@@ -344,3 +344,25 @@ def test_a_checkpoint_of_the_right_hash_is_not_executed(copies, tmp_path, name, 
     trace = tmp_path / "executed"
     forge(run, name, PAYLOADS[payload](Bomb(trace)))
     assert outcome(resume, "ppo", run) != "ok" and not trace.exists()
+
+
+# ------------------------------------------------------------------ the figures, as drawn for users
+
+
+@pytest.mark.parametrize("payload", ["pickle", "torch.save", "garbage", "empty", "deep JSON"])
+def test_plot_and_compare_name_a_hostile_run_and_go_on(copies, runs, tmp_path, payload, capsys):
+    trace = tmp_path / "executed"
+    sound, _ = runs("ppo")
+    for name in ("progress.txt", "config.json"):
+        run = copies("ppo")
+        (run / name).write_bytes(PAYLOADS[payload](Bomb(trace)))
+        figure = tmp_path / "figure.png"
+        assert plot.main([str(sound), str(run), "--save", str(figure)]) == 0
+        assert figure.stat().st_size > 1000
+        figure.unlink()
+        code = compare.main([str(sound), str(run)])
+        assert code in (0, 2)
+        err = capsys.readouterr().err
+        assert "Traceback" not in err and not trace.exists()
+        if name == "progress.txt":
+            assert str(run) in err and code == 2  # nothing is left to compare with
