@@ -81,11 +81,11 @@ def test_the_cost_of_an_off_policy_run_is_the_sum_of_its_parts():
         "max_ep_len": 1000,
         "save_freq": 5,
     }
-    speed = Speed(step=0.001, update=0.01, save=0.5, disk=10_000, taken=1.0)
+    speed = Speed(step=0.001, act=0.002, update=0.01, save=0.5, disk=10_000, taken=1.0)
     sac = registry.get("sac")
-    steps, tests, updates, saves = 1000 * 0.001, 10 * 3 * 200 * 0.001, 800 * 2 * 0.01, 2 * 0.5
-    expected = Cost(600 * 50, 10_000 + 4000 + 600 * 50, pytest.approx(25.0 + 1.0))
-    assert 2.0 + steps + tests + updates + saves == pytest.approx(26.0)
+    steps, tests, updates, saves = 1000 * 0.001, 10 * 3 * 200 * 0.002, 800 * 2 * 0.01, 2 * 0.5
+    expected = Cost(600 * 50, 10_000 + 4000 + 2 * 600 * 50, pytest.approx(32.0))
+    assert 2.0 + steps + tests + updates + saves == pytest.approx(32.0)
     assert cost(sac, settings, ENV, speed, 1) == expected
     assert cost(sac, {**settings, "replay_size": 1e6}, ENV, speed, 1).memory == 1000 * 50
     assert cost(sac, {**settings, "k": 4}, ENV, speed, 1).memory == 600 * 50
@@ -93,7 +93,7 @@ def test_the_cost_of_an_off_policy_run_is_the_sum_of_its_parts():
 
 def test_processes_share_the_time_of_an_on_policy_run():
     settings = {"epochs": 10, "steps_per_epoch": 1000, "save_freq": 10}
-    speed = Speed(step=0.01, update=0.0, save=0.0, disk=0, taken=1.0)
+    speed = Speed(step=0.01, act=0.01, update=0.0, save=0.0, disk=0, taken=1.0)
     ppo = registry.get("ppo")
     assert cost(ppo, settings, ENV, speed, 1).seconds == pytest.approx(102)
     assert cost(ppo, settings, ENV, speed, 4).seconds == pytest.approx(27)

@@ -27,7 +27,12 @@ from spinup import registry, user_config
 from spinup.algos.common.collect import act_dtype, action_shape
 from spinup.algos.common.domains import DOMAINS
 from spinup.algos.common.flags import arguments
-from spinup.algos.common.replay import available_memory, size_text, transition_bytes
+from spinup.algos.common.replay import (
+    _CHUNK_BYTES,
+    available_memory,
+    size_text,
+    transition_bytes,
+)
 from spinup.envs.adapter import adapt_env
 from spinup.envs.make import env_record
 from spinup.envs.streams import stored_dtype
@@ -65,14 +70,17 @@ class Speed:
     """What a calibration measured.
 
     Attributes:
-        step: seconds of an environment step without gradient steps.
-        update: seconds of one gradient step, or of an epoch's update for each of its steps.
+        step: seconds of an environment step, gradient steps included where they are no part of
+            `update`.
+        act: seconds of a step of a test episode.
+        update: seconds of one gradient step.
         save: seconds of a checkpoint.
         disk: bytes of a run directory without its replay buffer.
         taken: seconds that the calibration took.
     """
 
     step: float
+    act: float
     update: float
     save: float
     disk: int
@@ -192,8 +200,9 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
         stored = small["epochs"] * steps * (1 + settings.get("k", 0)) * env.transition
         done = steps * settings["updates_per_step"]
         update = max(0.0, rest[2] - rest[0]) / done if done else 0.0
-        return Speed(rest[0] / steps, update, save, max(0, disk - stored), taken)
-    return Speed(rest[-1] / steps, 0.0, save, disk, taken)
+        step = rest[0] / steps
+        return Speed(step, step, update, save, max(0, disk - stored), taken)
+    return Speed(rest[-1] / steps, 2 * env.step, 0.0, save, disk, taken)
 
 
 def cost(
@@ -212,8 +221,9 @@ def cost(
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
     test_steps = epochs * settings["num_test_episodes"] * min(settings["max_ep_len"], env.limit)
-    seconds += (total + test_steps) * speed.step + updates * speed.update
-    return Cost(memory, disk + memory, seconds)
+    seconds += total * speed.step + test_steps * speed.act + updates * speed.update
+    # The two checkpoints share the buffer, all but the part that changed in between.
+    return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
 
 
 # ---------------------------------------------------------------------------------- all of them
@@ -292,6 +302,7 @@ class _Meter:
 
         return Speed(
             mean(lambda s: s.step),
+            mean(lambda s: s.act),
             mean(lambda s: s.update),
             mean(lambda s: s.save),
             int(mean(lambda s: s.disk)),
