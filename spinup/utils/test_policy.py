@@ -118,7 +118,7 @@ def load_tf_policy(
     """The place of the TensorFlow backend's policies, which this version does not have."""
     raise SpinupError(
         f"{fpath} was trained with the TensorFlow backend, which is not part of this version; "
-        "train it with the PyTorch backend, or use an older version to replay it."
+        "train with the PyTorch backend instead."
     )
 
 
