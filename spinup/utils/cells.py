@@ -187,8 +187,10 @@ def _describe_object(value: Any, above: frozenset[int]) -> Any:
 
 
 @functools.cache
-def _is_installed(module: str) -> bool:
+def _is_installed(module: str | None) -> bool:
     """Whether a module belongs to this package, the standard library or an installed package."""
+    if not module:  # code that was made from text
+        return False
     if module.partition(".")[0] in ("spinup", "builtins"):
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -264,8 +266,8 @@ def read_state(job: Job) -> dict[str, Any]:
         return {}
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         return {}
-    texts = ("state", "hash", "launch", "error")
-    if not all(isinstance(state.get(key, ""), str) for key in texts):
+    texts = [state.get(key) for key in ("state", "hash", "launch")] + [state.get("error", "")]
+    if not all(isinstance(text, str) for text in texts):
         return {}
     return state if isinstance(state.get("parts"), dict) else {}
 
@@ -371,7 +373,8 @@ def holding(job: Job, wait: float) -> Iterator[None]:
             lock = RunLock(job.folder)
             break
         except SpinupError as error:
-            pid = Path(job.folder, ".lock").read_text().strip() or "unknown"
+            holder = Path(job.folder, ".lock").read_bytes()[:32].decode("ascii", "replace")
+            pid = holder.strip() or "unknown"
             if time.monotonic() > start + wait:
                 raise CellBusy(
                     f"another process (pid {pid}) is running {job.name}: wait until it ends."

@@ -436,13 +436,7 @@ class ExperimentGrid:
 
             return run_local(todo, num_workers, board)
         except (KeyboardInterrupt, SystemExit):
-            done = sum(decide(job).action == "skip" for job in jobs)
-            print(
-                f"Stopped with {done} of {len(jobs)} cells done; those that were running have "
-                "saved themselves. The same command goes on from here.",
-                file=sys.stderr,
-                flush=True,
-            )
+            _say_how_to_go_on(jobs)
             raise
 
 
@@ -519,10 +513,24 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
     for name in todo:
         try:
             run_cell(_named(jobs, name), num_cpu)
+        except (KeyboardInterrupt, SystemExit):
+            if proc_id() == 0:
+                _say_how_to_go_on(jobs)
+            raise
         except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
             failures[name] = str(error)
             print(f"{name} failed: {str(error).splitlines()[-1]}", file=sys.stderr, flush=True)
     return failures
+
+
+def _say_how_to_go_on(jobs: Sequence[Job]) -> None:
+    done = sum(read_state(job).get("state") == "done" for job in jobs)
+    print(
+        f"Stopped with {done} of {len(jobs)} cells done. The same command skips those and goes on "
+        "with the others from where they are.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _named(jobs: Sequence[Job], name: str) -> Job:

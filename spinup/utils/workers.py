@@ -35,6 +35,7 @@ ATTEMPTS = 2  # processes that a cell gets before it counts as failed
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _GRACE = 60.0  # seconds that a worker gets to save itself
 _HEADER = struct.Struct("<QQ")
+_LAUNCHER_VARIABLE = "SPINUP_LAUNCHER"  # the process id of who started a worker
 
 
 # ------------------------------------------------------------------------------------ the worker
@@ -54,7 +55,9 @@ def main() -> int:
         payload = _read(size)
     except EOFError:
         return 1  # the launcher is gone already
-    threading.Thread(target=_end_with_launcher, daemon=True).start()
+    # If it died before we asked for the signal, none will come.
+    orphan = os.getppid() != int(os.environ.pop(_LAUNCHER_VARIABLE))
+    threading.Thread(target=_end_with_launcher, args=(orphan,), daemon=True).start()
     # modules of the user's own are where the launcher found them
     sys.path += [folder for folder in header["sys_path"] if folder not in sys.path]
     if os.path.isdir(header["cwd"]):
@@ -88,11 +91,11 @@ def _read(size: int) -> bytes:
     return bytes(data)
 
 
-def _end_with_launcher() -> None:
+def _end_with_launcher(orphan: bool) -> None:
     """Save and stop when the launcher's end of the pipe closes, in whatever way it died."""
     with contextlib.suppress(EOFError):
         _read(1)
-    if sys.platform != "linux":  # there the kernel has sent it
+    if orphan or sys.platform != "linux":  # else the kernel has sent it
         os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os._exit(1)
@@ -129,7 +132,13 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **threads, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                **threads,
+                "NO_COLOR": "1",
+                "PYTHONUNBUFFERED": "1",
+                _LAUNCHER_VARIABLE: str(os.getpid()),
+            },
             start_new_session=True,  # Ctrl-C in the terminal reaches the launcher alone
         )
     assert process.stdin is not None

@@ -236,10 +236,11 @@ def test_a_failed_cell_is_resumed_and_the_others_are_not_touched(trainer, capsys
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
-def test_a_stopped_grid_goes_on(trainer, error):
+def test_a_stopped_grid_goes_on(trainer, error, capsys):
     trainer.trouble = {1: error}
     with pytest.raises(type(error)):
         trainer.run()
+    assert "Stopped with 1 of 3 cells done. The same command" in capsys.readouterr().err
     assert trainer.calls == FRESH[:2]
     trainer.trouble = {}
     assert trainer.run() == [(1, True, False), (2, False, False)]
@@ -279,6 +280,31 @@ def test_a_changed_lambda_is_noticed(trainer, capsys):
     assert "(env_fn): it runs again" in capsys.readouterr().out
 
 
+def test_a_function_that_hides_its_arguments_is_resumed_where_there_is_a_checkpoint(trainer):
+    eg = ExperimentGrid("g")
+    eg.add("seed", [0, 1])
+    trainer.trouble = {0: ArithmeticError()}
+    with pytest.raises(CellsFailed):
+        eg.run(lambda **kwargs: train(**kwargs), data_dir=trainer.folder)
+    trainer.trouble = {}
+    eg.run(lambda **kwargs: train(**kwargs), data_dir=trainer.folder)
+    assert trainer.calls == [(0, False, False), (1, False, False), (0, True, False)]
+
+
+def test_a_function_that_cannot_resume_starts_again(trainer):
+    def once(seed, logger_kwargs):
+        train(seed, logger_kwargs)
+
+    eg = ExperimentGrid("g")
+    eg.add("seed", [0, 1])
+    trainer.trouble = {0: ArithmeticError()}
+    with pytest.raises(CellsFailed):
+        eg.run(once, data_dir=trainer.folder)
+    trainer.trouble = {}
+    eg.run(once, data_dir=trainer.folder)
+    assert trainer.calls == [(0, False, False), (1, False, False), (0, False, False)]
+
+
 def test_overwrite_runs_everything_again(trainer):
     trainer.run()
     assert trainer.run(overwrite=True) == [(s, False, True) for s in range(3)]
@@ -303,7 +329,12 @@ def test_deleted_results_are_made_again(trainer, victim):
     assert trainer.run() == [(1, bool(victim), False)]
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"format": "spinup-cell-1"}', b"\x80"])
+NO_STATE = b'{"format": "spinup-cell-1", "parts": {}, "hash": "x", "launch": "y"}'
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b"{}", b'{"format": "spinup-cell-1"}', NO_STATE, b"\x80"]
+)
 def test_a_state_that_cannot_be_read_is_none(trainer, text):
     trainer.run()
     (trainer.folder / "g" / ".grid" / "g_s1" / "state.json").write_bytes(text)

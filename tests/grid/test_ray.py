@@ -123,7 +123,7 @@ def test_a_cluster_that_was_started_for_a_grid_is_gone_after_it(grids, tmp_path,
             grid.process.send_signal(signal.SIGINT)
             time.sleep(3)  # the request passes through Ray to the held worker
         _, err = grid.wait(expect=130)
-        assert "Stopped with 0 of 3 cells done" in err
+        assert "Stopped with 0 of 3 cells done." in err
         assert grids.states(tmp_path)["kill_s0"]["state"] == "stopped"
         grids.Grid(tmp_path, executor="ray").wait()
         grids.wait_for(lambda: not named(f"{short}/ray"), "the end of Ray", tmp_path)
