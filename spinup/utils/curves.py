@@ -28,6 +28,9 @@ PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
 # eye sees no difference and an even grid is used.
 MAX_GRID = 2000
 
+# Folders of a run that hold no other run.
+_NO_RUNS = ("checkpoints", "pyt_save", "tf1_save", "simple_save")
+
 Curve = tuple[np.ndarray, np.ndarray]
 
 
@@ -102,6 +105,8 @@ def run_folders(logdir: Path) -> Iterator[Path]:
         # Sorted, so that the numbers of the runs do not depend on the file system.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if "progress.txt" in files:
+            # A replay buffer is hundreds of files, none of which is a run.
+            subfolders[:] = [name for name in subfolders if name not in _NO_RUNS]
             yield Path(folder)
 
 

@@ -120,6 +120,14 @@ def test_few_seeds_tell_nothing_however_far_apart(n, smallest, more):
         assert pair["verdict"] == "established"
 
 
+def test_intervals_that_exclude_no_difference_are_not_enough():
+    """Bootstrap intervals of five seeds are too narrow; the permutation test knows better."""
+    pair = pair_of({"e": np.array([5, 6, 7, 8, 2.4])}, {"e": np.array([1, 2, 3, 4, 2.5])})
+    assert pair["iqm_difference_ci"][0] > 0 and pair["improvement_ci"][0] > 0.5
+    assert pair["p"] == pytest.approx(14 / 252)  # 14 of the 252 ways are as far apart
+    assert pair["verdict"] == "not established" and pair["more_seeds"] == 1
+
+
 def test_three_seeds_in_two_environments_can_be_enough():
     far = {f"env{i}": 100 + np.arange(3.0) for i in range(2)}
     near = {f"env{i}": np.arange(3.0) for i in range(2)}

@@ -100,6 +100,15 @@ def test_folders_that_begin_with_a_dot_are_ignored(tmp_path):
     assert [d["AverageEpRet"].tolist() for d in plot.get_datasets(tmp_path)] == [[1.0]]
 
 
+def test_runs_are_found_in_runs_but_not_in_their_checkpoints(tmp_path):
+    write_run(tmp_path / "outer", curve([1.0]))
+    write_run(tmp_path / "outer" / "inner", curve([2.0]))
+    write_run(tmp_path / "outer" / "checkpoints" / "step-1", curve([99.0]))
+    write_run(tmp_path / "checkpoints" / "named-like-that", curve([3.0]))
+    found = [d["AverageEpRet"].tolist() for d in plot.get_datasets(tmp_path)]
+    assert found == [[3.0], [1.0], [2.0]]
+
+
 def test_units_are_counted_over_all_logdirs(tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / f"d{seed}" / "r", curve([1.0, 2.0]), "same")
@@ -199,6 +208,12 @@ def test_smoothing_is_the_mean_over_a_centred_window(window):
     left, right = window // 2, (window - 1) // 2
     wanted = [np.mean(y[max(0, i - left) : i + right + 1]) for i in range(9)]
     np.testing.assert_allclose(plot.smooth_values(y, window), wanted, rtol=0, atol=1e-12)
+
+
+def test_smoothing_leaves_out_what_is_not_there():
+    nan, inf = float("nan"), float("inf")
+    smoothed = curves.smooth_values([1.0, nan, 3.0, nan, nan, nan, 8.0, inf], 3)
+    np.testing.assert_allclose(smoothed, [1, 2, 3, 3, nan, 8, 8, 8])
 
 
 def test_pitfall_32_a_window_longer_than_the_run_works(tmp_path):
