@@ -95,7 +95,9 @@ def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -
     for i, (name, (x, line, low, high)) in enumerate(found.items()):
         colour, dashes = styles[name]
         ax.plot(x, line, color=colour, linestyle=dashes, zorder=3, gid=f"curve-{i}")
-        shade = ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        shade = ax.fill_between(
+            x, low, high, color=colour, alpha=plot.shade_of(len(found)), linewidth=0
+        )
         shade.set_gid(f"band-{i}")
     ax.margins(x=0)
 
@@ -154,7 +156,8 @@ def _panel_figure(result: Mapping[str, Any], panel: str) -> Figure:
 
 
 def _rows_height(result: Mapping[str, Any]) -> float:
-    return 1.6 + 0.4 * max(len(result["algorithms"]), len(result["pairs"]))
+    rows = max(len(result["algorithms"]), len(result["pairs"]))
+    return 1.6 + 0.4 * min(rows, 6) + 0.22 * max(rows - 6, 0)
 
 
 def show(result: Mapping[str, Any]) -> None:

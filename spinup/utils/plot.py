@@ -374,7 +374,9 @@ def _draw(
         (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
         handles.append(handle)
         if band != "none" and len(runs) > 1:
-            shade = ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
+            shade = ax.fill_between(
+                grid, low, high, color=colour, alpha=shade_of(len(found)), linewidth=0
+            )
             shade.set_gid(f"band-{i}")
     ax.set_xlabel(axis_label(xaxis))
     ax.set_ylabel(axis_label(value))
@@ -409,6 +411,11 @@ def styles(palette: Any = None) -> list[tuple[Any, Any]]:
 
         colours = sns.color_palette(palette)
     return [(colour, dashes) for dashes in DASHES for colour in colours]
+
+
+def shade_of(lines: int) -> float:
+    """How opaque a band is: less where many overlap."""
+    return 0.18 if lines <= 4 else 0.1
 
 
 def axis_label(column: str) -> str:
