@@ -490,9 +490,10 @@ def _survey(jobs: Sequence[Job]) -> list[Job]:
         print("With a date in its name every run is a new one: nothing is skipped or resumed.")
     count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
     if any(count.values()):
+        again = f" To do all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
         print(
             f"Of {len(jobs)} cells {count['skip']} are done already and are skipped, "
-            f"{count['resume']} go on from where they were."
+            f"{count['resume']} go on from where they were.{again}"
         )
     sys.stdout.flush()
     return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]

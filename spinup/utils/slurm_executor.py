@@ -138,8 +138,8 @@ def _script(
         f"{name}={cpus or 1}"
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     )
-    python_path = os.environ.get("PYTHONPATH")
-    path = [f"export PYTHONPATH={shlex.quote(python_path)}"] if python_path else []
+    ours = _own_folders()
+    path = [f"export PYTHONPATH={shlex.quote(os.pathsep.join(ours))}"] if ours else []
     command = [sys.executable, "-m", "spinup.utils.slurm_executor", str(cells), sha256]
     return "\n".join(
         [
@@ -152,18 +152,34 @@ def _script(
             "task=$!",
             "again=",
             "# Slurm's warning before the time limit: save, stop, and go on in a new job.",
-            "trap 'again=yes; kill -TERM $task 2>/dev/null' USR1",
+            "trap 'again=yes; woken=yes; kill -TERM $task 2>/dev/null' USR1",
             "# Preempted or cancelled: save and stop; Slurm itself decides what comes next.",
-            "trap 'kill -TERM $task 2>/dev/null' TERM INT",
-            "wait $task",
-            "status=$?",
-            "while kill -0 $task 2>/dev/null; do wait $task; status=$?; done",
+            "trap 'woken=yes; kill -TERM $task 2>/dev/null' TERM INT",
+            "while :; do  # a trap ends the wait early",
+            "    woken=",
+            "    wait $task",
+            "    status=$?",
+            '    [ -z "$woken" ] && break',
+            "done",
             'if [ "$again" = yes ] && [ $status -eq 143 ]; then',
             '    scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" && exit 0',
             "fi",
             "exit $status",
             "",
         ]
+    )
+
+
+def _own_folders() -> list[str]:
+    """Where modules are found beside the installed ones: the script's folder, PYTHONPATH."""
+    installed = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    folders = [os.path.abspath(folder or ".") for folder in sys.path]
+    return list(
+        dict.fromkeys(
+            folder
+            for folder in folders
+            if not any(os.path.realpath(folder).startswith(prefix) for prefix in installed)
+        )
     )
 
 

@@ -222,6 +222,10 @@ def test_done_cells_are_skipped(trainer, capsys):
     assert trainer.run() == []
     assert "Of 3 cells 3 are done already and are skipped, 0 go on" in capsys.readouterr().out
     assert trainer.run(seeds=[0, 1, 2, 3]) == [(3, False, False)]
+    said = capsys.readouterr().out
+    assert f"To do all again, delete {trainer.folder / 'g' / '.grid'}." in said
+    shutil.rmtree(trainer.folder / "g" / ".grid")
+    assert trainer.run() == FRESH
 
 
 def test_a_failed_cell_is_resumed_and_the_others_are_not_touched(trainer, capsys):

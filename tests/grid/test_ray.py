@@ -24,7 +24,7 @@ def cluster(monkeypatch):
     # a lost node is noticed within seconds and not within a minute
     config = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
     small = {"object_store_memory": 80 << 20, "include_dashboard": False}
-    with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets want short paths
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as short:  # for short socket names
         monkeypatch.setenv("RAY_TMPDIR", short)
         head = {"num_cpus": 0, "_system_config": config, **small}
         cluster = Cluster(initialize_head=True, head_node_args=head)

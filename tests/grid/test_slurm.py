@@ -139,6 +139,18 @@ def test_sbatch_is_called_where_there_is_one(plain, tmp_path):
         plain()
 
 
+def test_modules_beside_the_users_script_are_found(plain, tmp_path, monkeypatch):
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "my_slurm_algorithm.py").write_text(
+        "def train(seed, **kwargs):\n    print('my own', seed)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "beside"))
+    import my_slurm_algorithm
+
+    script, _ = plain(thunk=my_slurm_algorithm.train)
+    assert "my own 1" in Task(script, 1).wait()
+
+
 class Evil:
     def __reduce__(self):
         return os.mkdir, (os.environ["EVIL"],)
