@@ -414,7 +414,7 @@ def _rewrapped(
         warnings.warn(
             f"the policy was trained in {env_id} inside {', '.join(missing)}, which "
             "cannot be rebuilt from a file: pass env=... to test it as it was trained.",
-            stacklevel=5,
+            stacklevel=4,
         )
     return adapt_env(made)
 

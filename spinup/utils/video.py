@@ -170,6 +170,11 @@ def draw(env: Any) -> np.ndarray:
             f"This environment cannot be drawn ({_first_sentence(error)}); pip install "
             "'spinup[video]' for classic control, 'spinup[mujoco]' for MuJoCo."
         ) from error
+    except NotImplementedError as error:
+        raise SpinupError(
+            "This environment cannot be drawn, because it has no render method of its own: test "
+            "its policies without --video."
+        ) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRAWING:
             raise  # the environment's own fault

@@ -149,8 +149,9 @@ def test_an_environment_that_does_not_fit_is_refused(cartpole_run):
 def test_wrappers_that_cannot_be_rebuilt_are_named(tmp_path):
     env = gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
     save_run(tmp_path / "run", env)
-    with pytest.warns(UserWarning, match="NormalizeObservation"):
+    with pytest.warns(UserWarning, match="NormalizeObservation") as caught:
         tp.load_policy_and_env(tmp_path / "run")
+    assert caught[0].filename == __file__  # it points at the caller
 
 
 def test_tensorflow_runs_are_named_as_such(tmp_path):
@@ -567,6 +568,15 @@ def test_wrappers_are_put_on_again_with_their_arguments(tmp_path, name):
         assert rest[:3] == rest_made[:3]
         if rest[1] or rest[2]:
             break
+
+
+def test_the_wrappers_of_a_training_run_come_back(runs, tmp_path):
+    make = WRAPPED["rescaled"][0]
+    runs.train("ppo", tmp_path / "run", make)
+    made, _ = tp.load_policy_and_env(tmp_path / "run")
+    assert inside_out(made) == ["TimeLimit", "RescaleAction"] and made.unwrapped.g == 3.5
+    assert made.action_space == make().action_space
+    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
 
 
 class Doubled(gym.ObservationWrapper, gym.utils.RecordConstructorArgs):

@@ -166,6 +166,16 @@ def test_a_missing_renderer_names_the_extra(tmp_path):
         video.record_episodes(env, no_action, tmp_path / "a.gif")
 
 
+def test_an_environment_that_draws_nothing_is_one_sentence(runs, tmp_path, capsys):
+    run, _ = runs("her")
+    assert test_policy.main([str(run), "--video", str(tmp_path / "a.gif")]) == 2
+    assert capsys.readouterr().err.endswith(
+        "spinup: This environment cannot be drawn, because it has no render method of its own: "
+        "test its policies without --video.\n"
+    )
+    assert os.listdir(tmp_path) == []
+
+
 def test_nothing_to_draw_with_says_what_mujoco_needs(tmp_path):
     class FatalError(RuntimeError):
         __module__ = "mujoco"
