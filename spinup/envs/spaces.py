@@ -17,11 +17,13 @@ from gymnasium import spaces
 from spinup.utils.errors import SpinupError
 
 __all__ = [
+    "DENSITIES",
     "check_spaces",
     "convert_space",
     "nearest",
     "observation_fault",
     "require_finite_bounds",
+    "require_width",
     "space_from_json",
     "space_to_json",
 ]
@@ -300,4 +302,19 @@ def require_finite_bounds(algo: str, space: spaces.Box) -> None:
             f"{_name(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
             "give the space finite bounds, for example with gymnasium.wrappers.RescaleAction "
             "or in the environment itself."
+        )
+
+
+# Off-policy algorithms whose policy for a Box is a density.
+DENSITIES = ("sac", "acer")
+
+
+def require_width(algo: str, space: spaces.Box) -> None:
+    """Refuse a dimension that leaves no choice, for policies that have a density over it."""
+    equal = np.flatnonzero((space.high <= space.low).ravel())
+    if equal.size:
+        i = int(equal[0])
+        raise SpinupError(
+            f"{algo} needs a density over its actions, and dimension {i} of {_name(space)} has one "
+            f"value only ({space.low.ravel()[i]}): take it out of the action space."
         )

@@ -5,6 +5,7 @@ written out step by step; the truncated gradient with integrals over the action.
 """
 
 import copy
+import json
 import math
 
 import numpy as np
@@ -326,6 +327,23 @@ def test_a_saved_policy_plays_the_clipped_mean(train):
             want = run.ac.pi(torch.from_numpy(o))[0].mean.clamp(-2, 2).numpy()
             np.testing.assert_allclose(get_action(o), want, rtol=1e-4, atol=1e-6)
     env.close()
+
+
+@pytest.mark.parametrize("algo", ["acer", "sac"])
+def test_a_dimension_without_a_choice_is_refused_before_anything_is_written(train, tmp_path, algo):
+    class Fixed(make_env("Pendulum-v1").unwrapped.__class__):
+        def __init__(self):
+            super().__init__()
+            self.action_space = spaces.Box(np.array([1.0], "f"), np.array([1.0], "f"))
+
+    with pytest.raises(SpinupError, match=f"^{algo} .* dimension 0 .* one value only"):
+        train(algo, Fixed)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_configuration_holds_arguments_and_nothing_of_the_code(train):
+    run = train("acer", "Pendulum-v1", **SMALL)
+    assert "update" not in " ".join(json.loads((run.dir / "config.json").read_text()))
 
 
 def test_actions_with_several_axes_train(train):

@@ -13,6 +13,7 @@ from spinup.envs.spaces import (
     convert_space,
     nearest,
     require_finite_bounds,
+    require_width,
     space_from_json,
     space_to_json,
 )
@@ -190,6 +191,13 @@ def test_pitfall_11_infinite_bounds_are_a_clear_error():
     space = spaces.Box(np.array([-1.0, -2.0], "f"), np.array([1.0, np.inf], "f"))
     with pytest.raises(SpinupError, match=r"sac .* dimension 1 .*finite"):
         require_finite_bounds("sac", space)
+
+
+def test_a_dimension_without_a_choice_has_no_density():
+    space = spaces.Box(np.array([-1.0, 0.5], "f"), np.array([1.0, 0.5], "f"))
+    with pytest.raises(SpinupError, match=r"^sac .* dimension 1 .* one value only \(0\.5\)"):
+        require_width("sac", space)
+    require_width("sac", spaces.Box(-1.0, 1.0, (2, 2)))
 
 
 def test_pitfall_11_bounds_whose_range_overflows_count_as_infinite():

@@ -40,7 +40,13 @@ from spinup.algos.common.collect import Policy, Rollout, collect
 from spinup.algos.common.domains import check_domains
 from spinup.algos.common.replay import check_memory, transition_bytes
 from spinup.envs.make import env_record
-from spinup.envs.spaces import check_spaces, require_finite_bounds, space_to_json
+from spinup.envs.spaces import (
+    DENSITIES,
+    check_spaces,
+    require_finite_bounds,
+    require_width,
+    space_to_json,
+)
 from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
 from spinup.utils.checkpoint import RunLock, atomic_write, load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
@@ -394,6 +400,8 @@ class Run:
             if not row.on_policy and isinstance(streams.action_space, spaces.Box):
                 # noise is in units of the range, and first actions are uniform within it
                 require_finite_bounds(self.algo, streams.action_space)
+                if self.algo in DENSITIES:
+                    require_width(self.algo, streams.action_space)
             n = streams.num_envs
             if self._per_shard % n:
                 each = self.shards.count * n

@@ -209,8 +209,6 @@ def acer(
     Returns:
         The trained actor-critic.
     """
-    from spinup.algos.pytorch.acer.continuous import continuous_update  # which needs this file
-
     core.check_arguments(n_steps, replay_ratio, c, delta, dueling_samples)
     with core.TorchRun("acer", locals()) as run:
         # ------------------------------- Initialization -------------------------------
@@ -226,6 +224,8 @@ def acer(
         loop = core.Interaction(run, values=("QVals",), losses=losses)
 
         # ---------------------------- Gradient update rule ----------------------------
+        from spinup.algos.pytorch.acer.continuous import continuous_update  # which needs this file
+
         rule = {"gamma": gamma, "lam": lam, "c": c, "delta": delta, "polyak": polyak}
 
         def update(batch):

@@ -28,7 +28,7 @@ from spinup.algos.pytorch.common.qnets import (
     bounds,
 )
 from spinup.algos.pytorch.common.run import TorchRun
-from spinup.envs.spaces import require_finite_bounds
+from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.envs.streams import stored_dtype
 from spinup.utils.errors import SpinupError
 
@@ -67,6 +67,7 @@ class MLPActorCritic(nn.Module):
             self.pi, self.q = MLPCategoricalActor(*args), MLPDiscreteQFunction(*args)
         else:
             require_finite_bounds("acer", action_space)
+            require_width("acer", action_space)
             if not 0 < std < np.inf:
                 raise SpinupError(f"std={std!r} must be a number above zero")
             act_dim = int(np.prod(action_space.shape))

@@ -36,7 +36,7 @@ from spinup.algos.pytorch.common.qnets import (
     twin_q,
 )
 from spinup.algos.pytorch.common.run import TorchRun
-from spinup.envs.spaces import require_finite_bounds
+from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
 
 
@@ -67,6 +67,7 @@ class MLPActorCritic(nn.Module):
             self.q2 = MLPDiscreteQFunction(*sizes, obs_filter)
         else:
             require_finite_bounds("sac", action_space)
+            require_width("sac", action_space)
             sizes = (obs_dim, int(np.prod(action_space.shape)), hidden_sizes, activation)
             self.pi = SquashedGaussianMLPActor(*sizes, *bounds(action_space), obs_filter)
             self.q1 = MLPQFunction(*sizes, obs_filter)
