@@ -35,7 +35,6 @@ ATTEMPTS = 2  # processes that a cell gets before it counts as failed
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _GRACE = 60.0  # seconds that a worker gets to save itself
 _HEADER = struct.Struct("<QQ")
-_LAUNCHER_VARIABLE = "SPINUP_LAUNCHER"  # the process id of who started a worker
 
 
 # ------------------------------------------------------------------------------------ the worker
@@ -43,21 +42,23 @@ _LAUNCHER_VARIABLE = "SPINUP_LAUNCHER"  # the process id of who started a worker
 
 def main() -> int:
     """What a worker does: one cell, from standard input."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl.h
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
     # A shell may have these ignored for what it starts in the background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asked = threading.Lock()  # held from the moment on that we were asked to end
+    if sys.platform == "linux":
+        # Not SIGTERM itself: the kernel sends it once for each thread of the launcher that dies,
+        # and a second SIGTERM would end the run before it is saved.
+        signal.signal(signal.SIGUSR2, lambda number, frame: _ask_to_end(asked))
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGUSR2)
     try:
         size, header_size = _HEADER.unpack(_read(_HEADER.size))
         header = json.loads(_read(header_size))
         payload = _read(size)
     except EOFError:
         return 1  # the launcher is gone already
-    # If it died before we asked for the signal, none will come.
-    orphan = os.getppid() != int(os.environ.pop(_LAUNCHER_VARIABLE))
-    threading.Thread(target=_end_with_launcher, args=(orphan,), daemon=True).start()
+    threading.Thread(target=_end_with_launcher, args=(asked,), daemon=True).start()
     # modules of the user's own are where the launcher found them
     sys.path += [folder for folder in header["sys_path"] if folder not in sys.path]
     if os.path.isdir(header["cwd"]):
@@ -91,12 +92,17 @@ def _read(size: int) -> bytes:
     return bytes(data)
 
 
-def _end_with_launcher(orphan: bool) -> None:
+def _ask_to_end(asked: threading.Lock) -> None:
+    """Send SIGTERM to ourselves, once."""
+    if asked.acquire(blocking=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_with_launcher(asked: threading.Lock) -> None:
     """Save and stop when the launcher's end of the pipe closes, in whatever way it died."""
     with contextlib.suppress(EOFError):
         _read(1)
-    if orphan or sys.platform != "linux":  # else the kernel has sent it
-        os.kill(os.getpid(), signal.SIGTERM)
+    _ask_to_end(asked)
     time.sleep(_GRACE)
     os._exit(1)
 
@@ -132,13 +138,7 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={
-                **os.environ,
-                **threads,
-                "NO_COLOR": "1",
-                "PYTHONUNBUFFERED": "1",
-                _LAUNCHER_VARIABLE: str(os.getpid()),
-            },
+            env={**os.environ, **threads, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
             start_new_session=True,  # Ctrl-C in the terminal reaches the launcher alone
         )
     assert process.stdin is not None

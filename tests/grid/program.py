@@ -2,7 +2,8 @@
 
     python program.py DATA_DIR '{"num_workers": 2, ...}'
 
-The keys are arguments of `ExperimentGrid.run`, and `seeds` and `overwrite`. While the file `hold`
+The keys are arguments of `ExperimentGrid.run`, and `seeds`, `overwrite` and `threads` (that the
+launcher has beside its own). While the file `hold`
 is in DATA_DIR, every process waits in the environment step whose number the file holds, after it
 has made a file with its id in the name: so a test can act in the middle of a run, however fast the
 machine is.
@@ -13,6 +14,7 @@ The launcher imports no framework; its workers do.
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -58,6 +60,8 @@ def make(folder):
 
 def main():
     folder, options = sys.argv[1], json.loads(sys.argv[2])
+    for _ in range(options.pop("threads", 0)):
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
     eg = ExperimentGrid("kill")
     eg.add("env_fn", [lambda: make(folder)])
     eg.add("seed", options.pop("seeds", [0, 1, 2]))

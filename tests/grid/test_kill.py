@@ -8,7 +8,7 @@ import pytest
 
 def test_the_launcher_is_killed_and_the_grid_issued_again(grids, tmp_path):
     with grids.hold(tmp_path):
-        first = grids.Grid(tmp_path, num_workers=2)
+        first = grids.Grid(tmp_path, num_workers=2, threads=30)
         workers = first.held(2)
         first.process.kill()
         first.process.wait()
