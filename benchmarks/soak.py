@@ -33,7 +33,7 @@ ENVS = {
     **dict.fromkeys(("reinforce", "vpg", "trpo", "ppo"), ("CartPole-v1", "Hopper-v5")),
     **dict.fromkeys(("ddpg", "td3", "sac"), ("Hopper-v5", "HalfCheetah-v5")),
     "dqn": ("CartPole-v1",),
-    "acer": ("CartPole-v1",),
+    "acer": ("CartPole-v1", "Hopper-v5"),
     "her": ("spinup/BitFlip-v0",),
 }
 READY = "calling the algorithm\n"

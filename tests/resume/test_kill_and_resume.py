@@ -209,6 +209,7 @@ def test_what_the_off_policy_tests_rest_on(runs, algo):
         ("sac", "HalfCheetah-v5", {"alpha": 0.2, "num_test_episodes": 0}),
         ("dqn", None, {"n_step": 1, "prioritized": False, "anneal_lr": True}),
         ("acer", None, {"anneal_lr": True, "num_envs": 2}),
+        ("acer", "Hopper-v5", {"num_envs": 2}),
         ("her", None, {"base": "sac", "strategy": "random"}),
     ],
 )
