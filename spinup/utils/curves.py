@@ -58,12 +58,12 @@ class Run:
 # ------------------------------------------------------------------------------------------ finding
 
 
-def complete(all_logdirs: Sequence[str | os.PathLike[str]]) -> list[str]:
+def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
     """Turns prefixes into the folders that begin like that, keeping the order and dropping
     repetitions.
     """
     found: list[str] = []
-    for given in all_logdirs:
+    for given in [all_logdirs] if isinstance(all_logdirs, str) else all_logdirs:
         logdir = os.path.expanduser(str(given))
         base, prefix = os.path.split(logdir)
         if prefix in ("", ".", ".."):
@@ -80,6 +80,8 @@ def complete(all_logdirs: Sequence[str | os.PathLike[str]]) -> list[str]:
                 and (prefix.startswith(".") or not name.startswith("."))
                 and os.path.isdir(os.path.join(where, name))
             ]
+            if not matches and os.path.isfile(logdir):
+                raise SpinupError(f"{given} is a file; give the run directory that it is in.")
             if not matches:
                 raise SpinupError(f"No folder begins with {given}{_similar(logdir)}.")
         found += [m for m in matches if m not in found]
@@ -91,6 +93,7 @@ def _similar(logdir: str) -> str:
     base, prefix = os.path.split(logdir)
     where = base or os.curdir
     names = [n for n in os.listdir(where) if not n.startswith(".")] if os.path.isdir(where) else []
+    names = [n for n in names if os.path.isdir(os.path.join(where, n))]
     near = difflib.get_close_matches(prefix, names, n=1)
     return f"; did you mean {os.path.join(base, near[0])}" if near else "; check the path"
 

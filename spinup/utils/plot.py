@@ -118,9 +118,15 @@ def get_datasets(
         return was logged, `Performance`. Runs without a complete row yet are named on standard
         error and left out.
     """
+    return _number_runs([data for _, data in _tables(logdir, condition)])
+
+
+def _tables(
+    logdir: str | os.PathLike[str], condition: str | None
+) -> Iterator[tuple[Path, pd.DataFrame]]:
+    """Folder and table of every run below `logdir` that has a row."""
     import pandas as pd
 
-    datasets = []
     for folder in curves.run_folders(Path(logdir)):
         run, rows = curves.read_rows(folder)
         curves.report([run], "plot")
@@ -133,8 +139,7 @@ def get_datasets(
         if "Performance" in run.columns:
             data["Performance"] = run.columns["Performance"]
         data["Condition1"] = condition or run.exp_name
-        datasets.append(data)
-    return _number_runs(datasets)
+        yield folder, data
 
 
 def get_all_datasets(
@@ -147,18 +152,19 @@ def get_all_datasets(
 
     Args:
         all_logdirs: Folders. One that does not end in a slash is a prefix: every folder beginning
-            like that counts.
+            like that counts. A run that several of them hold counts once in a condition.
         legend: One name for each folder found (after completion and selection).
         select: Keep only folders whose path contains all of these.
         exclude: Leave out folders whose path contains any of these.
     """
     folders = _choose(all_logdirs, legend, select, exclude)
-    datasets: list[pd.DataFrame] = []
-    for i, folder in enumerate(folders):
-        datasets += get_datasets(folder, legend[i] if legend else None)
-    if not datasets:
+    found: dict[tuple[str, Path], pd.DataFrame] = {}
+    for i, logdir in enumerate(folders):
+        for folder, data in _tables(logdir, legend[i] if legend else None):
+            found.setdefault((str(data["Condition1"].iloc[0]), folder.resolve()), data)
+    if not found:
         raise SpinupError(_no_rows(folders))
-    return _number_runs(datasets)
+    return _number_runs(list(found.values()))
 
 
 def _choose(
@@ -304,9 +310,9 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
     if not isinstance(data, pd.DataFrame):
         return list(data)
     # Several runs in one table: smoothing must not reach from the end of one into the beginning of
-    # the next.
-    keys = [c for c in (condition, "Unit") if c in data.columns]
-    return [run for _, run in data.groupby(keys, sort=False)] if keys else [data]
+    # the next. A unit is a number within its experiment, which need not be the caller's condition.
+    keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c in data.columns]
+    return [run for _, run in data.groupby(keys, sort=False, dropna=False)] if keys else [data]
 
 
 # ------------------------------------------------------------------------------------------ drawing
@@ -330,7 +336,7 @@ def plot_data(
     The arguments' data is not changed. Further keywords go to `Axes.plot`; `ci` and `errorbar`, as
     seaborn has them, stand for `band`, and `palette` names the colours.
     """
-    if not isinstance(smooth, int) or smooth < 1:
+    if not isinstance(smooth, int | np.integer) or smooth < 1:
         raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
     for key in ("ci", "errorbar"):
         if key in kwargs:
@@ -374,15 +380,19 @@ def _draw(
         (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
         handles.append(handle)
         if band != "none" and len(runs) > 1:
-            shade = ax.fill_between(
-                grid, low, high, color=colour, alpha=shade_of(len(found)), linewidth=0
-            )
-            shade.set_gid(f"band-{i}")
+            draw_band(ax, grid, low, high, colour, shade_of(len(found))).set_gid(f"band-{i}")
     ax.set_xlabel(axis_label(xaxis))
     ax.set_ylabel(axis_label(value))
     set_x_range(ax, handles)
     finish_axes(ax)
     place_legend(ax, handles, list(found))
+
+
+def draw_band(ax: Axes, x: Any, low: Any, high: Any, colour: Any, alpha: float) -> Any:
+    """The shade between two edges; over a single x, where it has no width, a bar."""
+    if len(x) == 1:
+        return ax.vlines(x, low, high, color=colour, alpha=0.35, linewidth=5)
+    return ax.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
 
 
 def finish_axes(ax: Axes) -> None:
@@ -396,9 +406,9 @@ def finish_axes(ax: Axes) -> None:
 def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
     """From the first to the last x, or from 0 if the first is close to it."""
     x = np.concatenate([line.get_xdata() for line in lines])
-    low, high = float(x.min()), float(x.max())
+    low, high = (float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)
     if low == high:
-        return  # matplotlib leaves room around a single point
+        return  # matplotlib leaves room around a single point, and none has none
     # Training starts at 0; a first row at 4000 of 200,000 steps is no reason to hide that.
     ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
 
@@ -474,10 +484,12 @@ def make_plots(
     xaxis = xaxis or DEFAULT_XAXIS
     wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
     folders = _choose(all_logdirs, legend, select, exclude)
-    runs: list[tuple[str, curves.Run]] = []
+    found: dict[tuple[str, Path], curves.Run] = {}
     for i, folder in enumerate(folders):
         for run in curves.read_runs([folder], {xaxis, *wanted}):
-            runs.append((legend[i] if legend else run.exp_name, run))
+            # A folder may be named twice, or one inside of another: no run counts twice in a line.
+            found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
+    runs = [(name, run) for (name, _), run in found.items()]
     named = [(name, run) for name, run in runs if run.length]
     if count:
         named = [(f"{name}-{i}", run) for i, (name, run) in enumerate(named)]
@@ -490,11 +502,11 @@ def make_plots(
         files = output_files("spinup-plot.png")
         _note("there is no display, the figure goes into a file.")
     written: list[Path] = []
-    for value, found in drawings:
+    for value, lines in drawings:
         with paper_style(font_scale):
             figure = new_figure((8, 5.5), on_screen=not files)
             ax = figure.subplots()
-            _draw(ax, found, xaxis, value, estimator, band)
+            _draw(ax, lines, xaxis, value, estimator, band)
             make_room(figure, ax)
             written += save_figure(figure, [_file_of(f, value, len(wanted)) for f in files])
     if not files:

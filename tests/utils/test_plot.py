@@ -310,6 +310,35 @@ def test_one_table_of_several_runs_is_smoothed_run_by_run(tmp_path):
     assert set(heights) == {0.0, 100.0}
 
 
+def test_a_condition_of_the_callers_own_takes_no_two_runs_for_one(tmp_path):
+    # Both are unit 0 of their experiment.
+    write_run(tmp_path / "a_s0", curve([0.0, 0.0]), exp_name="a")
+    write_run(tmp_path / "b_s0", curve([100.0, 100.0]), exp_name="b")
+    table = pd.concat(plot.get_datasets(tmp_path), ignore_index=True)
+    table["Algo"] = "both"
+    ax = plot.plot_data(table, "Epoch", "Performance", "Algo", band="minmax")
+    assert drawn(ax)["both"][1].tolist() == [50.0, 50.0]
+    assert set(ax.collections[0].get_paths()[0].vertices[:, 1]) == {0.0, 100.0}
+
+
+def test_the_window_may_be_an_integer_of_numpy(tmp_path):
+    write_run(tmp_path / "r_s0", curve([0.0, 30.0, 0.0]))
+    ax = plot.plot_data(plot.get_datasets(tmp_path), smooth=np.int64(3))
+    assert drawn(ax)["ppo"][1].tolist() == [15.0, 10.0, 15.0]
+    with pytest.raises(SpinupError, match=r"at least 1, not 1\.5"):
+        plot.plot_data(plot.get_datasets(tmp_path), smooth=1.5)
+
+
+def test_seeds_of_one_row_are_a_point_with_a_bar(tmp_path):
+    for seed, value in enumerate((1.0, 5.0)):
+        write_run(tmp_path / f"r_s{seed}", curve([value]))
+    ax = plot.plot_data(plot.get_datasets(tmp_path), value="Performance", band="minmax")
+    assert [v.tolist() for v in drawn(ax)["ppo"]] == [[0.0], [3.0]]
+    (bar,) = ax.collections
+    assert bar.get_segments()[0].tolist() == [[0.0, 1.0], [0.0, 5.0]] and bar.get_gid() == "band-0"
+    assert bar.get_linewidth()[0] > ax.lines[0].get_linewidth()
+
+
 # By hand: of 8 values the 2 lowest and 2 highest go, of 7 one each, of 3 none.
 @pytest.mark.parametrize(
     "values, wanted",
@@ -384,6 +413,29 @@ def test_the_band_is_one_standard_deviation_over_the_runs(tmp_path):
         at = band[np.isclose(band[:, 0], i), 1]
         assert at.min() == pytest.approx(mean[i] - sd[i])
         assert at.max() == pytest.approx(mean[i] + sd[i])
+
+
+@pytest.mark.parametrize("again", ["{}/ppo/", "{}/", "{}/ppo/ppo_s1/"])
+def test_a_run_that_is_named_twice_counts_once(tmp_path, again):
+    for seed, value in enumerate((1.0, 2.0, 6.0)):
+        write_run(tmp_path / "ppo" / f"ppo_s{seed}", curve([value, value]))
+    given = [f"{tmp_path}/ppo", again.format(tmp_path)]
+    tables = plot.get_all_datasets(given)
+    assert [t["Unit"].iloc[0] for t in tables] == [0, 1, 2]
+    plot.make_plots(given, save=tmp_path / "o.svg")
+    figure = svg_figure(tmp_path / "o.svg")
+    np.testing.assert_allclose(figure.curve(0)[1], 3.0, atol=0.01)
+    np.testing.assert_allclose(figure.band(0)[2], 3.0 + np.std([1, 2, 6], ddof=1), atol=0.01)
+    plot.make_plots(given, count=True, save=tmp_path / "c.svg")
+    assert len(svg_figure(tmp_path / "c.svg").legend()) == 3
+    # With two names it is meant: one line of all, another of some.
+    named = plot.get_all_datasets(given, legend=["all", "some"])
+    assert [t["Condition1"].iloc[0] for t in named].count("all") == 3 and len(named) > 3
+
+
+def test_one_folder_may_be_a_string(tmp_path):
+    write_run(tmp_path / "r_s0", curve([1.0]))
+    assert plot.make_plots(str(tmp_path), save=tmp_path / "o.png") == [tmp_path / "o.png"]
 
 
 def test_count_draws_every_run_by_itself(tmp_path):
@@ -602,6 +654,8 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
         ([], "The following arguments are required: logdir; 'spinup plot --help' explains"),
         (["nowhere/at-all"], "No folder begins with nowhere/at-all; check the path."),
         (["{}/rr_s0"], "No folder begins with {}/rr_s0; did you mean {}/r_s0."),
+        (["{}/r_s0/progress.txt"], "progress.txt is a file; give the run directory that it is in."),
+        (["{}/files"], "No folder begins with {}/files; check the path."),
         (["{}/nothing/"], "{}/nothing/ is not a folder; give a run directory."),
         (["{}/empty"], "No run with a complete row of results in {}/empty; check the path, or"),
         (["{}/r", "-y", "AverageEpRat"], "No run has a column AverageEpRat; did you mean Average"),
