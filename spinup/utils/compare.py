@@ -71,6 +71,9 @@ def read_algorithms(
         if len(experiments) > len({env for env, _ in experiments}):
             several = ", ".join(sorted({exp for _, exp in experiments}))
             _note(f"{name} takes several experiments as one algorithm ({several}).")
+    logged = any({xaxis, value} <= set(run.columns) for run in every)
+    if until is not None and logged and not any(found.values()):
+        raise SpinupError(f"No run has a finite {value} before --until {until:g}; raise it.")
     if not any(found.values()) and any(run.length for run in every):
         raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
     curves.report(every, "compare")
@@ -83,8 +86,11 @@ def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curv
         run.problems.append(f"there is no column {missing[0]}, the run is left out")
         return None
     x, y = curves.clean_curve(run.columns[xaxis], run.columns[value])
-    if until is not None:
+    if until is not None and len(x):
         x, y = x[x <= until], y[x <= until]
+        if not len(x):
+            run.problems.append(f"nothing is left before --until {until:g}, the run is left out")
+            return None
     if not len(x):
         run.problems.append(f"there is no finite {value} yet, the run is left out")
         return None
@@ -155,6 +161,8 @@ def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tupl
     if missing:
         raise SpinupError(f"--normalise says nothing about {', '.join(missing)}.")
     for env in environments:
+        if not np.isfinite(table[env]).all():
+            raise SpinupError(f"--normalise has a score for {env} that is not finite.")
         if table[env][0] == table[env][1]:
             raise SpinupError(f"--normalise has twice the same score for {env}.")
     return {e: table[e] for e in environments}

@@ -31,7 +31,8 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
         ax = panels["profiles"]
         tau = result["profiles"]["tau"]
         found = {
-            n: (tau, *(result["profiles"][n][k] for k in ("share", "low", "high"))) for n in styles
+            n: (tau, *(entry[k] for k in ("share", "low", "high")))
+            for n, entry in result["profiles"]["algorithms"].items()
         }
         _draw_lines(ax, found, styles)
         ax.set(xlabel=f"{score} τ", ylabel="Share of runs above τ", ylim=(-0.02, 1.02))
@@ -39,7 +40,10 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
     if "efficiency" in panels:
         ax = panels["efficiency"]
         data = result["efficiency"]
-        found = {n: tuple(data[n][k] for k in ("x", "iqm", "low", "high")) for n in styles}
+        found = {
+            n: tuple(entry[k] for k in ("x", "iqm", "low", "high"))
+            for n, entry in data["algorithms"].items()
+        }
         _draw_lines(ax, found, styles)
         plot.set_x_range(ax, ax.lines)
         steps = data["unit"] == "steps"
@@ -94,11 +98,11 @@ def _name_rows(ax: Axes, names: list[str]) -> None:
 def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -> None:
     for i, (name, (x, line, low, high)) in enumerate(found.items()):
         colour, dashes = styles[name]
-        ax.plot(x, line, color=colour, linestyle=dashes, zorder=3, gid=f"curve-{i}")
-        shade = ax.fill_between(
-            x, low, high, color=colour, alpha=plot.shade_of(len(found)), linewidth=0
-        )
-        shade.set_gid(f"band-{i}")
+        marker = "o" if len(x) == 1 else None  # a line through one point is invisible
+        look = {"color": colour, "linestyle": dashes, "marker": marker}
+        ax.plot(x, line, zorder=3, gid=f"curve-{i}", **look)
+        band = plot.draw_band(ax, x, low, high, colour, plot.shade_of(len(found)))
+        band.set_gid(f"band-{i}")
     ax.margins(x=0)
 
 

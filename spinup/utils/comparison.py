@@ -7,6 +7,7 @@ curves; `spinup.utils.compare` reads both from run directories.
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,8 @@ def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int
         (difference, float(x.iqms.var()), float(y.iqms.var())),
         (improvement - 0.5, spread, spread),
     ]
-    more = 0 if verdict == "established" else more_seeds(effects, x.sizes, y.sizes, alpha)
+    sizes = (x.sizes, y.sizes)
+    more = 0 if verdict == "established" else more_seeds(effects, *sizes, alpha, ranked=True)
     pair: dict[str, Any] = {
         "x": x.name,
         "y": y.name,
@@ -145,6 +147,8 @@ def more_seeds(
     sizes_x: Sequence[int],
     sizes_y: Sequence[int],
     alpha: float,
+    *,
+    ranked: bool = False,
 ) -> int | None:
     """About how many more seeds, for both algorithms in every environment, would establish a
     difference as large as the one seen with probability `POWER`; None if more than `MOST_SEEDS`.
@@ -155,9 +159,12 @@ def more_seeds(
             be z(1 - alpha/2) + z(POWER) standard errors, the usual rule for the size of a sample.
         sizes_x, sizes_y: Seeds so far in each environment.
         alpha: Level of the test.
+        ranked: The last effect is a probability of improvement minus 1/2, which the permutation
+            test has to tell from chance, too. How far chance alone takes it is known: its variance
+            is (n + m + 1) / (12 n m) in an environment, whatever the scores.
     """
     normal = statistics.NormalDist()
-    errors = normal.inv_cdf(1.0 - alpha / 2.0) + normal.inv_cdf(POWER)
+    level, power = normal.inv_cdf(1.0 - alpha / 2.0), normal.inv_cdf(POWER)
     n, m = float(np.mean(sizes_x)), float(np.mean(sizes_y))
     known = min(*sizes_x, *sizes_y) > 1  # one seed says nothing about the spread
 
@@ -165,13 +172,19 @@ def more_seeds(
         more_x, more_y = [s + k for s in sizes_x], [s + k for s in sizes_y]
         if min(more_x + more_y) < 3 or stats.smallest_p(more_x, more_y) > alpha:
             return False
+        if not known:
+            return True
         # The bootstrap's variance is that of n - 1 runs.
-        return not known or all(
-            var_x * n / (n - 1) * n / (n + k) + var_y * m / (m - 1) * m / (m + k)
-            <= (effect / errors) ** 2
-            and effect > 0.0
-            for effect, var_x, var_y in effects
-        )
+        deviations = [
+            math.sqrt(var_x * n / (n - 1) * n / (n + k) + var_y * m / (m - 1) * m / (m + k))
+            for _, var_x, var_y in effects
+        ]
+        needed = [(level + power) * deviation for deviation in deviations]
+        if ranked:
+            pairs = zip(more_x, more_y, strict=True)
+            chance = math.sqrt(sum((a + b + 1) / (12 * a * b) for a, b in pairs)) / len(more_x)
+            needed[-1] = max(needed[-1], level * chance + power * deviations[-1])
+        return all(0.0 < e[0] >= least for e, least in zip(effects, needed, strict=True))
 
     if not enough(MOST_SEEDS):
         return None
@@ -248,7 +261,7 @@ def _profiles(sides: Sequence[_Side], reps: int, seed: int) -> dict[str, Any]:
     every = np.concatenate([np.concatenate(side.runs) for side in sides])
     margin = 0.02 * float(np.ptp(every)) or 1.0
     taus = np.linspace(every.min() - margin, every.max() + margin, TAUS)
-    found: dict[str, Any] = {"tau": taus.tolist()}
+    found: dict[str, Any] = {}
     for i, side in enumerate(sides):
         drawn = stats.bootstrap_profile(side.runs, taus, reps, _rng(seed, _PROFILE, i))
         low, high = stats.interval(drawn, LEVEL)
@@ -257,7 +270,7 @@ def _profiles(sides: Sequence[_Side], reps: int, seed: int) -> dict[str, Any]:
             "low": low.tolist(),
             "high": high.tolist(),
         }
-    return found
+    return {"tau": taus.tolist(), "algorithms": found}
 
 
 def efficiency(
@@ -281,7 +294,7 @@ def efficiency(
     grid = np.unique(np.concatenate(every))
     if len(grid) > MOST_POINTS:
         grid = np.linspace(0.0, grid[-1], POINTS)
-    found: dict[str, Any] = {"unit": "steps" if same else "share"}
+    found: dict[str, Any] = {}
     for i, (name, envs) in enumerate(runs.items()):
         strata = []
         for env in environments:
@@ -295,7 +308,7 @@ def efficiency(
             "low": low[there].tolist(),
             "high": high[there].tolist(),
         }
-    return found
+    return {"unit": "steps" if same else "share", "algorithms": found}
 
 
 def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:

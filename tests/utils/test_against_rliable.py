@@ -131,7 +131,9 @@ def test_the_command_gives_the_numbers_of_rliable(tmp_path, capsys):
         assert entry["iqm"] == pytest.approx(metrics.aggregate_iqm(matrix), abs=1e-9)
         assert entry["mean"] == pytest.approx(metrics.aggregate_mean(matrix), abs=1e-9)
         share = library.score_distributions(matrix, np.array(result["profiles"]["tau"]))
-        np.testing.assert_allclose(result["profiles"][name]["share"], share, atol=1e-9)
+        np.testing.assert_allclose(
+            result["profiles"]["algorithms"][name]["share"], share, atol=1e-9
+        )
         np.random.seed(1)
         _, intervals = library.get_interval_estimates(
             {"a": matrix}, lambda s: np.array([metrics.aggregate_iqm(s)]), reps=1500

@@ -11,8 +11,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from spinup.utils import compare, comparison
+from spinup.utils import compare, compare_figures, comparison, stats
 from spinup.utils.comparison import compare_scores, more_seeds
 from spinup.utils.errors import SpinupError
 
@@ -125,7 +126,7 @@ def test_intervals_that_exclude_no_difference_are_not_enough():
     pair = pair_of({"e": np.array([5, 6, 7, 8, 2.4])}, {"e": np.array([1, 2, 3, 4, 2.5])})
     assert pair["iqm_difference_ci"][0] > 0 and pair["improvement_ci"][0] > 0.5
     assert pair["p"] == pytest.approx(14 / 252)  # 14 of the 252 ways are as far apart
-    assert pair["verdict"] == "not established" and pair["more_seeds"] == 1
+    assert pair["verdict"] == "not established" and pair["more_seeds"] == 4
 
 
 def test_three_seeds_in_two_environments_can_be_enough():
@@ -178,6 +179,23 @@ def test_with_the_seeds_it_asks_for_the_difference_is_mostly_found():
         pair = pair_of({"e": x + 1.2}, {"e": y}, reps=200)
         found += pair["verdict"] == "established" and pair["x"] == "x"
     assert 60 <= found <= 95
+
+
+def test_the_number_of_seeds_is_enough_for_the_permutation_test():
+    """Two environments won and one lost, always: scores without spread, and yet p is 0.32."""
+    ahead, behind = 100 + np.arange(3.0), np.arange(3.0)
+    x = {"e": ahead, "f": ahead, "g": behind}
+    pair = pair_of(x, {"e": behind, "f": behind, "g": behind + 50})
+    assert pair["verdict"] == "not established" and pair["p"] > 0.3
+    assert pair["improvement"] == pytest.approx(2 / 3)
+
+    def p_with(n):
+        ranks = [np.arange(float(n)) + (0 if lost else n) for lost in (False, False, True)]
+        others = [np.arange(float(n)) + (n if lost else 0) for lost in (False, False, True)]
+        return stats.permutation_p(ranks, others, 20_000, np.random.default_rng(0))
+
+    enough = 3 + pair["more_seeds"]
+    assert p_with(enough - 1) > 0.045 and p_with(enough) < 0.055
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -333,24 +351,25 @@ def test_sample_efficiency_by_hand():
     runs = {"a": {"e": [(x, x)], "f": [(x, 3 * x)]}}
     found = comparison.efficiency(runs, {"e": (0.0, 1.0), "f": (0.0, 10.0)}, reps=100)
     assert found["unit"] == "steps"
-    np.testing.assert_allclose(found["a"]["x"], x)
-    np.testing.assert_allclose(found["a"]["iqm"], x * (1 + 0.3) / 2)
+    np.testing.assert_allclose(found["algorithms"]["a"]["x"], x)
+    np.testing.assert_allclose(found["algorithms"]["a"]["iqm"], x * (1 + 0.3) / 2)
     # Many different x: an even grid, but nothing before the first row.
     many = np.linspace(10, 100, 300)
     dense = {"a": {"e": [(x, x)], "f": [(many, 3 * many)]}}
     found = comparison.efficiency(dense, {"e": (0.0, 1.0), "f": (0.0, 10.0)}, reps=100)
-    np.testing.assert_allclose(found["a"]["x"], np.arange(10, 101))
-    np.testing.assert_allclose(found["a"]["iqm"], np.arange(10, 101) * (1 + 0.3) / 2)
+    np.testing.assert_allclose(found["algorithms"]["a"]["x"], np.arange(10, 101))
+    np.testing.assert_allclose(found["algorithms"]["a"]["iqm"], np.arange(10, 101) * (1 + 0.3) / 2)
     # Where one environment has no run any more, there is no curve.
     longer = {"a": {"e": [(x, x)], "f": [(x[:2], 3 * x[:2])]}, "b": {"e": [(x, x)], "f": [(x, x)]}}
     found = comparison.efficiency(longer, {"e": (0.0, 1.0), "f": (0.0, 10.0)}, reps=100)
-    assert found["a"]["x"][-1] == 50.0 and found["b"]["x"][-1] == 100.0
+    ends = {name: entry["x"][-1] for name, entry in found["algorithms"].items()}
+    assert ends == {"a": 50.0, "b": 100.0}
     # Other budgets: x is the share of each environment's.
     other = {"a": {"e": [(x, x)], "f": [(10 * x, 3 * x)]}}
     found = comparison.efficiency(other, {"e": (0.0, 1.0), "f": (0.0, 10.0)}, reps=100)
     assert found["unit"] == "share"
-    np.testing.assert_allclose(found["a"]["x"], x / 100)
-    np.testing.assert_allclose(found["a"]["iqm"], x * (1 + 0.3) / 2)
+    np.testing.assert_allclose(found["algorithms"]["a"]["x"], x / 100)
+    np.testing.assert_allclose(found["algorithms"]["a"]["iqm"], x * (1 + 0.3) / 2)
 
 
 def test_the_band_of_the_curves_is_the_bootstrap_of_the_scores_at_that_x():
@@ -360,7 +379,7 @@ def test_the_band_of_the_curves_is_the_bootstrap_of_the_scores_at_that_x():
         "a": {e: [(x, np.full(100, v)) for v in rng.normal(size=8)] for e in ("e", "f")},
     }
     reference = {"e": (0.0, 1.0), "f": (0.0, 1.0)}
-    found = comparison.efficiency(runs, reference, reps=2000)["a"]
+    found = comparison.efficiency(runs, reference, reps=2000)["algorithms"]["a"]
     scores = {"a": {e: np.array([c[1][0] for c in r]) for e, r in runs["a"].items()}}
     scores["b"] = scores["a"]
     entry = compare_scores(scores, 20_000)["algorithms"]["a"]
@@ -397,7 +416,7 @@ def test_the_figure_shows_the_numbers(three, tmp_path):
         figure = svg_figure(out, axes)
         assert figure.legend() == {"ppo": 0, "td3": 1, "sac": 2}
         for i, name in enumerate(names):
-            data = found[key][name]
+            data = found[key]["algorithms"][name]
             x = np.array(data["x"] if key == "efficiency" else found[key]["tau"])
             drawn_x, drawn_y = figure.curve(i)
             if key == "efficiency":
@@ -411,6 +430,33 @@ def test_the_figure_shows_the_numbers(three, tmp_path):
                 np.testing.assert_allclose(np.interp(drawn_x, x, data[line]), drawn_y, atol=0.02)
     assert {"Share of runs above τ", "Normalised score τ"} <= set(svg_figure(out, 4).texts())
     assert "Environment steps" in svg_figure(out, 5).texts()
+
+
+def test_algorithms_may_have_any_name(tmp_path):
+    dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("tau", "unit")]
+    found = numbers([*dirs, "--save", tmp_path / "o.svg"], tmp_path)
+    assert list(found["profiles"]["algorithms"]) == ["tau", "unit"]
+    assert svg_figure(tmp_path / "o.svg", 4).legend() == {"tau": 0, "unit": 1}
+
+
+@pytest.mark.parametrize("x", [{"e": 1000.0, "f": 1000.0}, {"e": 1000.0, "f": 1005.0}])
+def test_runs_of_one_row_are_points_with_a_bar(x):
+    runs = {
+        name: {env: [(np.array([x[env]]), np.array([v])) for v in (1.0, 3.0)] for env in x}
+        for name in ("a", "b")
+    }
+    scores = {name: {env: np.array([1.0, 3.0]) for env in x} for name in runs}
+    result = {"value": "Performance", "xaxis": "TotalEnvInteracts", "normalised": False}
+    result |= compare_scores(scores, 200)
+    result["efficiency"] = comparison.efficiency(runs, dict.fromkeys(x, (0.0, 1.0)), reps=200)
+    ax = Figure().subplots()
+    compare_figures.draw(result, {"efficiency": ax})
+    if x["e"] != x["f"]:  # no x at which both environments have a run: an empty panel, no crash
+        assert [len(line.get_xdata()) for line in ax.lines] == [0, 0]
+        return
+    for line, band in zip(ax.lines, ax.collections, strict=True):
+        assert line.get_xydata().tolist() == [[1000.0, 2.0]] and line.get_marker() == "o"
+        assert np.ptp(band.get_segments()[0][:, 1]) > 0.5
 
 
 def test_what_is_printed_is_what_was_found(three, tmp_path, capsys):
@@ -463,10 +509,19 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
         (["{a}", "{b}", "--reps", "many"], "Argument --reps: invalid int value: 'many'; 'spinup c"),
         (["{a}", "{b}", "--seed", "-1"], "--seed must be 0 or more, not -1."),
         (["{a}", "{b}", "-s", "0"], "The smoothing window must be at least 1, not 0."),
-        (["{a}", "{b}", "--until", "10"], "No run has a finite Performance over TotalEnvInteracts"),
+        (["{a}", "{b}", "--until", "10"], "No run has a finite Performance before --until 10; ra"),
+        (["{a}", "{b}", "--until", "10", "-y", "AverageEpRe"], "No run has a column AverageEpRe;"),
         (["{a}", "{b}", "--normalise", "max"], "--normalise takes none, pool, a .json file or ENV"),
         (["{a}", "{b}", "--normalise", "Hopper-v5=0,1"], "--normalise says nothing about Ant-v5."),
         (["{a}", "{b}", "--normalise", "Ant-v5=1,1"], "--normalise has twice the same score for A"),
+        (
+            ["{a}", "{b}", "--normalise", "Ant-v5=0,nan"],
+            "--normalise has a score for Ant-v5 that i",
+        ),
+        (
+            ["{a}", "{b}", "--normalise", "{}/inf.json"],
+            "--normalise has a score for Ant-v5 that is",
+        ),
         (["{a}", "{b}", "--normalise", "{}/no.json"], "{}/no.json cannot be read (No such file or"),
         (["{a}", "{b}", "--normalise", "{}/bad.json"], '{}/bad.json must hold {"environment": [lo'),
         (["{a}", "{b}", "--save", "{}/o.bmp"], "--save takes a folder or a file that ends in .png"),
@@ -486,6 +541,7 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
     write_algorithm(tmp_path, "other", {"Swimmer-v5": [1.0, 2.0]})
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
+    (tmp_path / "inf.json").write_text('{"Ant-v5": [0, Infinity]}')
     (tmp_path / "bad.json").write_text('{"Ant-v5": 3}')
     places = {"{a}": f"{tmp_path}/a", "{b}": f"{tmp_path}/b", "{}": str(tmp_path)}
     for short, path in places.items():
