@@ -104,7 +104,7 @@ def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
         text = "" if value is True else str(value)
         if not text.isprintable():
             raise SpinupError(f"the Slurm option '{name}' holds a line break: {text!r}.")
-        lines.append(f"#SBATCH --{name}={text}" if text else f"#SBATCH --{name}")
+        lines.append(f"#SBATCH --{name}={shlex.quote(text)}" if text else f"#SBATCH --{name}")
     return lines
 
 
@@ -119,6 +119,7 @@ def _script(
 ) -> str:
     """The array script. Only the warning before the time limit puts a task back into the queue."""
     throttle = f"%{most}" if most > 1 else ""
+    output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
     head = [
         "#!/bin/bash",
@@ -129,7 +130,7 @@ def _script(
         "#SBATCH --requeue",
         f"#SBATCH --signal=B:USR1@{_WARNING_SECONDS}",
         "#SBATCH --open-mode=append",
-        f"#SBATCH --output={cells.parent}/%A_%a.out",
+        f"#SBATCH --output={output}",
         *options,
     ]
     if not any(line.startswith("#SBATCH --job-name") for line in options):
@@ -172,13 +173,15 @@ def _script(
 
 def _own_folders() -> list[str]:
     """Where modules are found beside the installed ones: the script's folder, PYTHONPATH."""
-    installed = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    prefixes = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+    # not the prefixes themselves: people keep their own in /usr/src, and venvs in their projects
+    installed = {prefix / lib for prefix in prefixes for lib in ("lib", "lib64", "local/lib")}
     folders = [os.path.abspath(folder or ".") for folder in sys.path]
     return list(
         dict.fromkeys(
             folder
             for folder in folders
-            if not any(os.path.realpath(folder).startswith(prefix) for prefix in installed)
+            if installed.isdisjoint(Path(os.path.realpath(folder)).parents)
         )
     )
 

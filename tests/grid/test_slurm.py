@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -149,6 +150,31 @@ def test_modules_beside_the_users_script_are_found(plain, tmp_path, monkeypatch)
 
     script, _ = plain(thunk=my_slurm_algorithm.train)
     assert "my own 1" in Task(script, 1).wait()
+
+
+def test_only_what_python_came_with_is_left_out_of_the_path(monkeypatch, tmp_path):
+    venv = tmp_path / "env"
+    ours = [venv / "src" / "app", tmp_path / "env-project", tmp_path / "code"]
+    theirs = [venv / "lib" / "python3.11" / "site-packages", venv / "lib" / "python311.zip"]
+    monkeypatch.setattr("sys.prefix", str(venv))
+    monkeypatch.setattr("sys.path", [str(folder) for folder in (*ours, *theirs, ours[0])])
+    assert slurm_executor._own_folders() == [str(folder) for folder in ours]
+
+
+def test_names_with_spaces_and_signs_are_quoted_for_sbatch(tmp_path, capsys):
+    eg = ExperimentGrid("my 50% #1")
+    eg.add("seed", [0, 1])
+    eg.run(print, data_dir=tmp_path, executor="slurm", slurm_options={"comment": "a b"})
+    capsys.readouterr()
+    (script,) = tmp_path.glob("*/.grid/slurm/*.sh")
+    words = [
+        shlex.split(line.removeprefix("#SBATCH "))
+        for line in script.read_text().splitlines()
+        if line.startswith("#SBATCH ")
+    ]
+    assert all(len(each) == 1 for each in words), words
+    place = tmp_path / "my 50%% #1" / ".grid" / "slurm"
+    assert [f"--output={place}/%A_%a.out"] in words and ["--comment=a b"] in words
 
 
 class Evil:
