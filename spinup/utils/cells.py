@@ -15,6 +15,7 @@ import hashlib
 import inspect
 import json
 import os
+import signal
 import socket
 import sys
 import sysconfig
@@ -290,6 +291,8 @@ def write_state(job: Job, state: str, **more: Any) -> None:
         "time": time.time(),
         **more,
     }
+    if state == "done":
+        record["results"] = _marks(run)
     text = json.dumps(record, indent=1, sort_keys=True) + "\n"
     atomic_write(Path(job.folder, "state.json"), text.encode())
 
@@ -319,7 +322,11 @@ def decide(job: Job) -> Decision:
             return Decision("resume", f"{note}: resume=True continues it if that is possible.")
         return Decision("fresh", f"{note}: it runs again, and the earlier files are kept aside.")
     if state["state"] == "done" and _is_still_there(state, run):
-        return Decision("skip")
+        if not _is_another_run(state, run):
+            return Decision("skip")
+        if not kwargs.get("resume"):
+            note = f"{run} holds another run than the one that {job.name} left there"
+            return Decision("fresh", f"{note}: it runs again, and that run is kept aside.")
     if kwargs.get("resume") or (kwargs.get("resume") is None and _can_resume(job.cell.thunk, run)):
         return Decision("resume")
     if same_launch and _can_resume(job.cell.thunk, run):
@@ -332,6 +339,31 @@ def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
     return (not state.get("directory") or run.is_dir()) and (
         not state.get("finished") or (run / ".finished").is_file()
     )
+
+
+def _marks(run: Path, length: int = -1) -> dict[str, Any]:
+    """What tells a run from others in its directory: its configuration, its table so far."""
+    try:
+        with open(run / "progress.txt", "rb") as file:
+            table = file.read(length)
+        config = (run / "config.json").read_bytes()
+    except OSError:
+        return {}  # a function that keeps other files
+    shas = {"config": hashlib.sha256(config), "table": hashlib.sha256(table)}
+    return {"length": len(table), **{name: sha.hexdigest() for name, sha in shas.items()}}
+
+
+def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
+    """Whether another run, not started by the grid, has taken the place of one that was done.
+
+    One with the same configuration has the same results, and one that was only continued still
+    begins with the same rows.
+    """
+    then = state.get("results")
+    if not isinstance(then, dict) or not isinstance(then.get("length"), int):
+        return False
+    now = _marks(run, max(0, then["length"]))
+    return bool(now) and all(then.get(name) != now[name] for name in ("config", "table"))
 
 
 def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
@@ -432,8 +464,8 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
 
 
 def _is_signal(code: Any) -> bool:
-    """Whether an exit status says that a signal asked for it."""
-    return isinstance(code, int) and code > 128
+    """Whether an exit status says that a signal asked for it; 255 is a status of one's own."""
+    return isinstance(code, int) and 128 < code <= 128 + max(signal.Signals)
 
 
 def _tail(error: BaseException) -> str:

@@ -250,8 +250,9 @@ def test_a_stopped_grid_goes_on(trainer, error, capsys):
     assert trainer.run() == [(1, True, False), (2, False, False)]
 
 
-def test_a_function_that_exits_is_a_failure_and_no_end(trainer):
-    trainer.trouble = {0: SystemExit(3)}
+@pytest.mark.parametrize("status", [None, 3, 255, "no good"])
+def test_a_function_that_exits_is_a_failure_and_no_end(trainer, status):
+    trainer.trouble = {0: SystemExit(status)}
     with pytest.raises(CellsFailed):
         trainer.run()
     assert trainer.calls == FRESH
@@ -331,6 +332,32 @@ def test_deleted_results_are_made_again(trainer, victim):
     else:
         shutil.rmtree(run)
     assert trainer.run() == [(1, bool(victim), False)]
+
+
+def put_a_run(run, config, table):
+    """What a run outside of the grid leaves in a directory."""
+    (run / "config.json").write_text(config)
+    (run / "progress.txt").write_text(table)
+
+
+def test_a_run_that_has_taken_the_place_of_a_cell_is_not_taken_for_it(trainer, capsys):
+    runs = [trainer.folder / "g" / f"g_s{seed}" for seed in range(3)]
+    for run in runs:
+        run.mkdir(parents=True)
+        put_a_run(run, "gamma 0.9", "Epoch\tTime\n0\t1.25\n")
+    assert trainer.run() == FRESH
+    put_a_run(runs[0], "gamma 0.5", "Epoch\tTime\n0\t1.5\n")  # other settings: not our results
+    put_a_run(runs[1], "gamma 0.9", "Epoch\tTime\n0\t1.5\n")  # the same run once more
+    put_a_run(runs[2], "more epochs", "Epoch\tTime\n0\t1.25\n1\t2.5\n")  # continued
+    capsys.readouterr()
+    assert trainer.run() == FRESH[:1]
+    sentence = f"{runs[0]} holds another run than the one that g_s0 left there: it runs again"
+    assert sentence in capsys.readouterr().out
+    assert trainer.run() == []
+    state = trainer.folder / "g" / ".grid" / "g_s1" / "state.json"
+    state.write_text(state.read_text().replace('"length": 18', '"length": "x"'))
+    put_a_run(runs[1], "other", "table")
+    assert trainer.run() == []  # nothing is known about the run it left
 
 
 NO_STATE = b'{"format": "spinup-cell-1", "parts": {}, "hash": "x", "launch": "y"}'
