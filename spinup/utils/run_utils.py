@@ -21,6 +21,7 @@ import itertools
 import json
 import os
 import secrets
+import shlex
 import string
 import sys
 import tempfile
@@ -49,6 +50,8 @@ _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
 _LINE = "-" * 80
 
 EXECUTORS = ("local", "ray", "slurm")
+# What `call_experiment` is told by the grid: no argument of the runs.
+_OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
 
 __all__ = [
     "EXECUTORS",
@@ -151,10 +154,11 @@ def call_experiment(
         kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
     result = thunk(**kwargs)
     if proc_id() == 0:
+        word = shlex.quote(os.fspath(output_dir))
         print(
             f"{_LINE}\nThis run is in {output_dir}. Look at it with\n"
-            f"    python -m spinup.run plot {output_dir}\n"
-            f"    python -m spinup.run test_policy {output_dir}\n{_LINE}",
+            f"    python -m spinup.run plot {word}\n"
+            f"    python -m spinup.run test_policy {word}\n{_LINE}",
             flush=True,
         )
     return result
@@ -293,12 +297,28 @@ class ExperimentGrid:
         cells: list[Cell] = []
         for variant in self.variants():
             name = self.variant_name(variant) or "experiment"
-            function = variant.pop(thunk) if isinstance(thunk, str) else thunk
+            function = _pop(variant, thunk) if isinstance(thunk, str) else thunk
+            for key in _OF_RUN:
+                if key in variant:
+                    raise SpinupError(
+                        f"'{key}' is no key for a grid: it is the same for all runs, so say it to "
+                        "the grid itself (its name) or to run()."
+                    )
             if not callable(function):
                 raise SpinupError(f"an experiment needs a function to run, not {function!r}.")
             cells.append(Cell(name, function, variant.pop("seed", 0), variant))
         taken: set[tuple[str, int]] = set()
+        places: set[str] = set()
         for cell in cells:
+            given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
+            place = None if given is None else os.path.abspath(given)
+            if place in places:
+                raise SpinupError(
+                    f"two runs of the grid would both be in {os.fspath(given)}: leave out "
+                    "logger_kwargs:output_dir, or give every run one of its own."
+                )
+            if place is not None:
+                places.add(place)
             if (cell.exp_name, cell.seed) in taken:
                 raise SpinupError(
                     f"two runs of the grid would both be '{cell.exp_name}' with seed {cell.seed}: "
@@ -559,6 +579,17 @@ def _lookup(variant: Mapping[str, Any], key: str) -> Any:
     value: Any = variant
     for part in key.split(":"):
         value = value[part]
+    return value
+
+
+def _pop(variant: dict[str, Any], key: str) -> Any:
+    """Take the value of `key` out of a nested variant, and a dict with it that is empty then."""
+    first, _, rest = key.partition(":")
+    if not rest:
+        return variant.pop(first)
+    value = _pop(variant[first], rest)
+    if not variant[first]:
+        del variant[first]
     return value
 
 

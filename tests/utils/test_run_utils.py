@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+import shlex
 import sys
 import types
 
@@ -300,6 +301,44 @@ def test_thunk_may_be_a_key_of_the_grid(tmp_path):
     assert [len(first.calls), len(second.calls)] == [1, 1]
     assert "algo" not in first.calls[0]
     assert first.calls[0]["logger_kwargs"]["exp_name"] == "g_algfirst"
+
+
+def test_thunk_may_be_an_entry(tmp_path):
+    train = Recorder()
+    train.__name__ = "train"
+    eg = grid("g", ("algo:fn", [train]), ("ac:fn", [train]), ("ac:lr", [1]), ("seed", [0, 1]))
+    eg.run("algo:fn", data_dir=tmp_path)
+    assert [set(call) for call in train.calls] == [{"ac", "seed", "logger_kwargs"}] * 2
+    train.calls.clear()
+    eg.run("ac:fn", data_dir=tmp_path / "other")
+    assert [call["ac"] for call in train.calls] == [{"lr": 1}] * 2
+
+
+@pytest.mark.parametrize("seeds", [[0], [0, 1]])
+@pytest.mark.parametrize("key", ["exp_name", "num_cpu", "data_dir", "datestamp", "thunk"])
+def test_what_is_the_same_for_all_runs_is_no_key(key, seeds, tmp_path):
+    train = Recorder()
+    with pytest.raises(SpinupError, match=f"'{key}' is no key for a grid"):
+        grid("g", (key, [1]), ("seed", seeds)).run(train, data_dir=tmp_path)
+    assert train.calls == [] and list(tmp_path.iterdir()) == []
+
+
+def test_two_cells_never_share_a_given_directory(tmp_path):
+    train, place = Recorder(), str(tmp_path / "out")
+    with pytest.raises(SpinupError, match=rf"two runs of the grid would both be in {place}: leave"):
+        grid("g", ("seed", [0, 1]), ("logger_kwargs:output_dir", [place])).run(train)
+    assert train.calls == [] and list(tmp_path.iterdir()) == []
+    eg = grid("g", ("seed", [0]), ("logger_kwargs:output_dir", [place, place + "2"]))
+    eg.run(train, data_dir=tmp_path)
+    assert [c["logger_kwargs"]["output_dir"] for c in train.calls] == [place, place + "2"]
+
+
+def test_the_commands_at_the_end_can_be_copied_whatever_the_name(tmp_path, capsys):
+    call_experiment("my exp", Recorder(), data_dir=tmp_path)
+    said = capsys.readouterr().out
+    lines = [line for line in said.splitlines() if "-m spinup.run" in line]
+    place = str(tmp_path / "my exp" / "my exp_s0")
+    assert [shlex.split(line)[3:] for line in lines] == [["plot", place], ["test_policy", place]]
 
 
 @pytest.mark.parametrize("thunk", ["nokey", "lr", 5])
