@@ -33,6 +33,8 @@ GetAction = Callable[[Any], Any]
 
 # What `gymnasium.make` itself puts around an environment, and so puts there again.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
+# Wrappers whose observations are pictures that the environment draws.
+_SEES_PICTURES = {"AddRenderObservation"}
 # Registered ids that make another environment, named in their arguments, which may be `module:id`.
 _INDIRECT_IDS = re.compile(r"GymV\d+Environment(-v\d+)?")
 
@@ -296,7 +298,7 @@ def _which(itr: int | str | None) -> int | str:
         return "last"
     try:
         return int(itr)
-    except ValueError:
+    except (ValueError, TypeError):
         raise SpinupError(f"itr is the number of a save, or 'last', not {itr!r}.") from None
 
 
@@ -385,6 +387,10 @@ def _rewrapped(
     from spinup.envs.wrappers import rewrap
 
     limit = kwargs.pop("max_episode_steps", None)  # the caller's wish, over what was saved
+    specs = record.get("wrapper_specs")
+    if render_mode is None and isinstance(specs, list):
+        pictures = any(isinstance(s, dict) and s.get("name") in _SEES_PICTURES for s in specs)
+        render_mode = "rgb_array" if pictures else None
 
     def make(saved_limit: int | None) -> Any:
         steps = saved_limit if limit is None else limit
@@ -400,7 +406,6 @@ def _rewrapped(
                 "(--env)."
             ) from error
 
-    specs = record.get("wrapper_specs")
     if isinstance(specs, list):
         made, missing = rewrap(make, specs, trust)
     else:  # as saved by versions that kept the names alone
@@ -463,9 +468,10 @@ def _load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> An
     number = _which(itr)
     saved = saved_numbers(folder, r"model(\d*)\.pt")
     if not saved:
-        raise SpinupError(
-            f"{folder} holds no saved policy; give the run directory of a trained one."
-        )
+        below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
+        such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
+        wanted = such or "the run directory of a trained one"
+        raise SpinupError(f"{folder} holds no saved policy; give {wanted}.")
     if number != "last" and number not in saved:
         raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
     which = saved[-1] if number == "last" else number
@@ -624,7 +630,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
     parser.add_argument(
-        "-l", "--len", type=whole(0), default=0, help="longest episode (0: as they come)"
+        "-l",
+        "--len",
+        type=whole(0),
+        help="longest episode (0: as they come, the default; where the environment has no time "
+        "limit, that of the training)",
     )
     parser.add_argument(
         "-n", "--episodes", type=whole(1), help="how many episodes (100; with --video 1)"
@@ -675,6 +685,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
         seed=args.seed,
     )
     try:
+        longest = _longest(args.fpath, args.itr, env) if args.len is None else args.len
         if args.video:
             played: list[tuple[float, int]] = []
             frames = record_episodes(
@@ -682,7 +693,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
                 get_action,
                 args.video,
                 episodes,
-                args.len or None,
+                longest or None,
                 seed=args.seed,
                 played=played,
             )
@@ -692,9 +703,29 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
                 print_table(*zip(*played, strict=True))
             print(f"wrote {args.video} ({frames} frames)")
         else:
-            run_policy(env, get_action, args.len, episodes, not args.norender, seed=args.seed)
+            run_policy(env, get_action, longest, episodes, not args.norender, seed=args.seed)
     finally:
         env.close()
+
+
+def _longest(fpath: str, itr: int, env: Any) -> int:
+    """The longest episode of an environment that may have no end: that of the training; else 0."""
+    from spinup.envs.adapter import layers
+    from spinup.utils.logx import load_policy
+
+    folder = Path(fpath).expanduser()
+    limited = any(type(layer).__name__ == "TimeLimit" for layer in layers(env))
+    if limited or not _has_safe_policy(folder):
+        return 0
+    steps = load_policy(folder, _which(itr))[0].get("max_ep_len")
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        return 0
+    print(
+        f"The environment has no time limit: episodes end after {steps} steps at the latest, as in "
+        "training (-l 0 lets them run).",
+        file=sys.stderr,
+    )
+    return steps
 
 
 if __name__ == "__main__":

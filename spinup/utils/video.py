@@ -106,8 +106,7 @@ def record_episodes(
         raise SpinupError(f"The frames a second must be a positive number, not {fps}.")
     episodes: list[tuple[float, int]] = [] if played is None else played
     frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed, episodes)
-    # The ending stays last, because the writers choose the format by it.
-    temporary = target.with_name(f".{target.stem}.{os.getpid()}.tmp{suffix}")
+    temporary = _temporary(target)
     try:
         if suffix == ".gif":
             count = _write_gif(temporary, frames, rate)
@@ -131,11 +130,19 @@ def check_clip(path: str | os.PathLike[str]) -> Path:
         raise SpinupError(f"{target} is a folder; name a file for the clip.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(target)  # whether a file can be made there
+        temporary.touch()
+        temporary.unlink()
     except OSError as error:
         raise SpinupError(
             f"A clip cannot be written to {target.parent} ({error.strerror}); choose another place."
         ) from error
     return target
+
+
+def _temporary(target: Path) -> Path:
+    # The ending stays last, because the writers choose the format by it.
+    return target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix.lower()}")
 
 
 def _frames(

@@ -181,8 +181,21 @@ def test_what_is_no_run_is_one_clear_sentence(tmp_path):
         tp.load_policy_and_env(tmp_path / "nowhere")
     with pytest.raises(SpinupError, match="holds no saved policy"):
         tp.load_policy_and_env(tmp_path)
+    with pytest.raises(SpinupError, match="itr is the number of a save"):
+        tp._which([])
     with pytest.raises(SpinupError, match="True or False"):
         tp.load_policy_and_env(tmp_path, deterministic="no")
+
+
+@pytest.mark.parametrize("place", ["ppo", "."])
+def test_a_folder_of_runs_is_answered_with_one_of_them(tmp_path, place, capsys):
+    for seed in (1, 0):
+        save_run(tmp_path / "ppo" / f"ppo_s{seed}", make_env("CartPole-v1"))
+    assert tp.main([str(tmp_path / place), "-nr"]) == 2
+    assert capsys.readouterr().err == (
+        f"spinup: {tmp_path / place} holds no saved policy; give one of the 2 runs below it, such "
+        f"as {tmp_path}/ppo/ppo_s0.\n"
+    )
 
 
 # --------------------------------------------------------------------------- nothing is executed
@@ -540,6 +553,10 @@ WRAPPED = {
         lambda: W.FlattenObservation(W.FrameStackObservation(make_env("CartPole-v1"), 3)),
         ["TimeLimit", "FrameStackObservation", "FlattenObservation"],
     ),
+    "pictures": (
+        lambda: W.AddRenderObservation(gym.make("CartPole-v1", render_mode="rgb_array")),
+        ["TimeLimit", "AddRenderObservation"],
+    ),
     "registered limit changed": (
         lambda: make_env("CartPole-v1", max_episode_steps=9),
         ["TimeLimit"],
@@ -672,6 +689,23 @@ def test_a_users_module_is_named_on_the_command_line(tmp_path, monkeypatch, caps
     finally:
         gym.registry.pop("Theirs-v0", None)
         sys.modules.pop("their_envs", None)
+
+
+def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, capsys):
+    """Pendulum never terminates: an episode would not end."""
+    save_run(tmp_path / "run", gym.make("Pendulum-v1").unwrapped, max_ep_len=7)
+    args = [str(tmp_path / "run"), "-nr", "-n", "2"]
+    assert tp.main(args) == 0
+    said = capsys.readouterr()
+    assert said.out.count("EpLen 7\n") == 2
+    assert said.err.startswith("The environment has no time limit: episodes end after 7 steps")
+    assert tp.main([*args, "-l", "3"]) == 0
+    said = capsys.readouterr()
+    assert said.out.count("EpLen 3\n") == 2 and said.err == ""
+    save_run(tmp_path / "limited", make_env("Pendulum-v1", max_episode_steps=9), max_ep_len=7)
+    assert tp.main([str(tmp_path / "limited"), "-nr", "-n", "1"]) == 0
+    said = capsys.readouterr()
+    assert "EpLen 9\n" in said.out and said.err == ""
 
 
 def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):

@@ -274,8 +274,9 @@ def test_clips_of_policies_have_a_frame_for_the_reset_and_each_step(
 def test_a_clip_that_cannot_be_written_is_refused_before_anything_is_played(tmp_path):
     (tmp_path / "folder.gif").mkdir()
     (tmp_path / "file").write_text("")
-    for path in ("a.webm", "folder.gif", "file/a.gif"):
+    for path in ("a.webm", "folder.gif", "file/a.gif", "/proc/a.gif", f"{'a' * 250}.gif"):
         env = Counter()
         with pytest.raises(SpinupError):
             video.record_episodes(env, no_action, tmp_path / path)
         assert env.seeds == []
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder.gif"]
