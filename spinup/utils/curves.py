@@ -257,7 +257,7 @@ def _number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        return None
+        return {"True": 1.0, "False": 0.0}.get(text)
 
 
 def _one_line(value: Any) -> str:

@@ -398,7 +398,10 @@ def draw_band(ax: Axes, x: Any, low: Any, high: Any, colour: Any, alpha: float) 
 def finish_axes(ax: Axes) -> None:
     """Short numbers and no box; after everything is drawn."""
     for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
-        if max(abs(v) for v in axis.get_view_interval()) >= least:
+        low, high = axis.get_view_interval()
+        largest = max(abs(low), abs(high))
+        # Not where all ticks would say 1M, nor beyond what has a letter.
+        if least <= largest < 1e12 and abs(high - low) >= 1e-4 * largest:
             axis.set_major_formatter(thousands)
     ax.spines[["top", "right"]].set_visible(False)
 

@@ -184,6 +184,14 @@ def test_a_users_class_is_exported_when_it_is_given(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["p.onnx", "run"]
 
 
+def test_a_type_of_actions_that_torch_does_not_have_is_named(tmp_path):
+    actions = spaces.MultiDiscrete([2, 3], dtype=np.uint32)
+    ac = nets.MLPActorCritic(VECTOR, actions, hidden_sizes=(4,))
+    run = save(tmp_path / "run", ac, VECTOR, actions, {"hidden_sizes": [4]})
+    with pytest.raises(SpinupError, match="Actions of type uint32 cannot be exported: it is one"):
+        export.export_onnx(run, tmp_path / "p.onnx")
+
+
 # ------------------------------------------------------------------------------- or no file
 
 

@@ -438,6 +438,20 @@ def test_one_folder_may_be_a_string(tmp_path):
     assert plot.make_plots(str(tmp_path), save=tmp_path / "o.png") == [tmp_path / "o.png"]
 
 
+def test_booleans_are_drawn_as_numbers(tmp_path):
+    write_run(tmp_path / "r_s0", {**curve([1.0, 2.0, 3.0]), "Success": [False, True, True]})
+    plot.make_plots([f"{tmp_path}/r"], values="Success", save=tmp_path / "o.svg")
+    np.testing.assert_allclose(svg_figure(tmp_path / "o.svg").curve(0)[1], [0, 1, 1], atol=0.01)
+
+
+@pytest.mark.parametrize("values", [[1e6, 1e6 + 0.5, 1e6 + 1], [1e300, 2e300], [12e3, 15e3]])
+def test_ticks_differ_whatever_the_numbers_are(tmp_path, values):
+    write_run(tmp_path / "r_s0", curve(values))
+    plot.make_plots([f"{tmp_path}/r"], save=tmp_path / "o.svg")
+    texts = svg_figure(tmp_path / "o.svg").texts()
+    assert len(texts) == len(set(texts)) and not any("e+" in text for text in texts)
+
+
 def test_count_draws_every_run_by_itself(tmp_path):
     for seed in range(3):
         write_run(tmp_path / f"r_s{seed}", curve([seed, seed]))

@@ -35,6 +35,11 @@ class DeterministicPolicy(nn.Module):
                 f"{type(inner).__name__} has neither a module pi nor a module q, so there is "
                 "nothing to export."
             )
+        dtype = np.dtype(action_space.dtype).name
+        if dtype not in _DTYPES:
+            raise SpinupError(
+                f"Actions of type {dtype} cannot be exported: it is one of {', '.join(_DTYPES)}."
+            )
         self.action_space = action_space
         self.picks = not isinstance(action_space, spaces.Box)
         if self.picks:
