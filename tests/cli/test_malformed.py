@@ -66,6 +66,16 @@ REFUSED = [
         "you mean g?",
     ),
     (
+        "ppo --env FrozenLake-v1 --env_kwargs:map_name 5x5",
+        "FrozenLake-v1 cannot be made with map_name='5x5' (KeyError: '5x5'): correct env_kwargs.",
+    ),
+    (
+        "ppo --env CartPole-v1 --seed 0 1 --logger_kwargs:output_dir out",
+        "two runs of the grid would both be in out: leave out logger_kwargs:output_dir, or give "
+        "every run one of its own.",
+    ),
+    ("ppo --env CartPole-v1 --epochs inf", "'--epochs' must be a whole number, not 'inf'."),
+    (
         "ppo --env CartPole-v1 --env_kwargs 3",
         "'--env_kwargs' is a dict: set its entries, as in --env_kwargs:KEY VALUE.",
     ),

@@ -371,6 +371,21 @@ def test_a_bug_keeps_its_traceback():
         spinup("fake", "--env", "Toy")
 
 
+def test_an_environment_with_a_bug_keeps_its_traceback(monkeypatch):
+    def broken(env_id, env_kwargs=None):
+        raise KeyError("its own")
+
+    monkeypatch.setattr("spinup.envs.make_env", broken)
+    with pytest.raises(KeyError, match="its own"):
+        spinup("fake", "--env", "Toy")
+
+
+def test_an_episode_may_be_without_a_limit(tmp_path):
+    words = "vpg --env Toy --max_ep_len inf --seed 5"
+    (cell,) = cli.plan(registry.load("vpg"), words.split()[1:], "x").grid.cells(print)
+    assert cell.kwargs["max_ep_len"] == float("inf")
+
+
 # -------------------------------------------------------------------------------------- presets
 
 

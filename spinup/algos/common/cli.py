@@ -312,12 +312,28 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
                 _import_from_here()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the run itself will say it
-                env = env_maker(*wanted)()
+                env = _try_env(*wanted)
             if row is not None:
                 check_env(row, env)
             env.close()
         if row is not None:
             _check_division(cell, processes if row.mpi else 1)
+
+
+def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
+    """The environment; SpinupError if it is not to be had, or not with these arguments."""
+    try:
+        return env_maker(env_name, env_kwargs)()
+    except SpinupError:
+        raise
+    except Exception as error:  # an environment says in its own way that it dislikes a value
+        if not env_kwargs:
+            raise  # a fault of its own: the traceback says where
+        given = ", ".join(f"{key}={value!r}" for key, value in env_kwargs.items())
+        raise SpinupError(
+            f"{env_name} cannot be made with {given} ({type(error).__name__}: {error}): correct "
+            "env_kwargs."
+        ) from error
 
 
 def check_env(row: registry.Algorithm, env: Any) -> None:

@@ -220,7 +220,10 @@ def cost(
     each = env.transition + (4 * env.actions if "n_steps" in settings else 0)
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
-    test_steps = epochs * settings["num_test_episodes"] * min(settings["max_ep_len"], env.limit)
+    longest = min(settings["max_ep_len"], env.limit)
+    if math.isinf(longest):  # nobody limits it: how long it gets is not known
+        longest = settings["steps_per_epoch"]
+    test_steps = epochs * settings["num_test_episodes"] * longest
     seconds += total * speed.step + test_steps * speed.act + updates * speed.update
     # The two checkpoints share the buffer, all but the part that changed in between.
     return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)

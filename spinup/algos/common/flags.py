@@ -303,9 +303,9 @@ def explained(docstring: str) -> dict[str, str]:
 def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
     """`value` as the argument's default says it should be; SpinupError when it cannot be that.
 
-    A float argument accepts `inf`; an int argument a float that is whole (`4e3`); both the words
-    that the docstring has in quotes; a sequence argument a single value or words separated by
-    commas.
+    A float argument accepts `inf`, and so does a limit that is an int; an int argument a float that
+    is whole (`4e3`); both the words that the docstring has in quotes; a sequence argument a single
+    value or words separated by commas.
     """
     default = parameter.default
     kind = _kind(parameter)
@@ -322,6 +322,9 @@ def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
     if value is True and kind is not None:
         raise SpinupError(f"'{typed}' needs a value (its default is {default!r}).")
     if kind is int:
+        domain = DOMAINS.get(parameter.name)
+        if domain and domain.endless and str(value).lower() == "inf":
+            return math.inf
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):
