@@ -33,6 +33,8 @@ GetAction = Callable[[Any], Any]
 
 # What `gymnasium.make` itself puts around an environment, and so puts there again.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
+# Begins another argument of a command line; -5, -.5 and -inf are values.
+_FLAG = re.compile(r"--|-(?!inf$)[A-Za-z]")
 # Wrappers whose observations are pictures that the environment draws.
 _SEES_PICTURES = {"AddRenderObservation"}
 # Registered ids that make another environment, named in their arguments, which may be `module:id`.
@@ -600,7 +602,7 @@ def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, A
                 f"'{key}' names no argument of the environment: write --env_kwargs:name VALUE."
             )
         if not equals:
-            value = "True" if not words or words[0].startswith("--") else words.pop(0)
+            value = "True" if not words or _FLAG.match(words[0]) else words.pop(0)
         found[name] = parse_value(value)
     return rest, found
 
@@ -715,7 +717,7 @@ def _longest(fpath: str, itr: int, env: Any) -> int:
 
     folder = Path(fpath).expanduser()
     limited = any(type(layer).__name__ == "TimeLimit" for layer in layers(env))
-    if limited or not _has_safe_policy(folder):
+    if limited or not (folder.is_dir() and _has_safe_policy(folder)):
         return 0
     steps = load_policy(folder, _which(itr))[0].get("max_ep_len")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:

@@ -722,6 +722,14 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
     assert isinstance(made, Own)
 
 
+def test_an_argument_without_a_value_is_true_and_swallows_no_flag():
+    words = ["RUN", "--env_kwargs:a", "-nr", "--env_kwargs:b", "-5", "--env_kwargs:c", "--seed"]
+    words += ["1", "--env_kwargs:d=-n", "--env_kwargs:e", "-.5", "--env_kwargs:f"]
+    rest, found = tp._take_env_kwargs(words)
+    assert rest == ["RUN", "-nr", "--seed", "1"]
+    assert found == {"a": True, "b": -5, "c": True, "d": "-n", "e": -0.5, "f": True}
+
+
 def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
     save_run(tmp_path / "run", make_env("Pendulum-v1", {"g": 3.5}, max_episode_steps=17))
     run = str(tmp_path / "run")
