@@ -10,6 +10,7 @@ directory: done cells are skipped, partial ones resumed, and none runs twice at 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import inspect
@@ -219,6 +220,7 @@ class Job:
         launch: a name for this start of the grid; a process that is lost is replaced within it.
         threads: BLAS threads of a cell in a process of its own; None leaves them alone.
         dated: the name holds a date: another start never means the same run, also in one second.
+        specs: of environments that the user's program registered, for processes that did not.
     """
 
     name: str
@@ -230,6 +232,7 @@ class Job:
     launch: str
     threads: int | None = None
     dated: bool = False
+    specs: tuple[Any, ...] = ()
 
     @property
     def log(self) -> Path:
@@ -254,9 +257,41 @@ def make_jobs(
         name = os.path.basename(chosen)
         file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
         parts, folder = cell.parts(), str(grid_folder / file)
-        job = Job(name, cell, digest(parts), parts, output_dir, folder, launch, threads, dated)
+        hashed, specs = digest(parts), own_specs(cell)
+        job = Job(name, cell, hashed, parts, output_dir, folder, launch, threads, dated, specs)
         jobs.append(job)
     return jobs
+
+
+def own_specs(cell: Cell) -> tuple[Any, ...]:
+    """The spec of a cell's environment if it is one of the user's own, registered in this process.
+
+    What installed packages register, another process finds as this one did.
+    """
+    gymnasium = sys.modules.get("gymnasium")  # not imported: nothing was registered
+    spec: Any = getattr(gymnasium, "registry", {}).get(str(cell.kwargs.get("env_name")))
+    entry = getattr(spec, "entry_point", None)
+    while isinstance(entry, functools.partial):
+        entry = entry.func
+    if entry is None:
+        return ()
+    module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
+    if _is_installed(module.partition(".")[0]):
+        return ()
+    spec = copy.copy(spec)
+    if module == "__main__" and isinstance(entry, str):  # another module in another process
+        from gymnasium.envs.registration import load_env_creator
+
+        spec.entry_point = load_env_creator(entry)
+    return (spec,)
+
+
+def _register(specs: Sequence[Any]) -> None:
+    """Register environments here that are not."""
+    for spec in specs:
+        import gymnasium
+
+        gymnasium.registry.setdefault(spec.id, spec)
 
 
 def read_state(job: Job) -> dict[str, Any]:
@@ -479,6 +514,7 @@ def _tail(error: BaseException) -> str:
 def _call(job: Job, action: str, num_cpu: int | str) -> None:
     from spinup.utils.run_utils import call_experiment
 
+    _register(job.specs)
     cell = job.cell
     kwargs = dict(cell.kwargs)
     if action == "resume":

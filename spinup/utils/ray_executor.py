@@ -154,7 +154,8 @@ def _run(
 
 def _places(job: Job) -> Job:
     """A job without its cell, which travels packed and is for the worker process alone."""
-    return dataclasses.replace(job, cell=Cell(job.cell.exp_name, str, job.cell.seed, {}))
+    cell = Cell(job.cell.exp_name, str, job.cell.seed, {})
+    return dataclasses.replace(job, cell=cell, specs=())
 
 
 def _result(ray: Any, ref: Any) -> tuple[str, str]:

@@ -212,7 +212,7 @@ def _row(job: Job) -> dict[str, Any] | None:
         copy = json.loads(json.dumps(kwargs))
     except (TypeError, ValueError, RecursionError):
         return None
-    if name is None or digest(copy) != digest(kwargs):
+    if name is None or job.specs or digest(copy) != digest(kwargs):
         return None
     return {
         "algorithm": name,

@@ -96,11 +96,11 @@ def plain(tmp_path, monkeypatch, capsys):
     """Writes the script of a grid of a registered algorithm; returns (its path, what was said)."""
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
 
-    def write(thunk=None, **options):
+    def write(thunk=None, env="CartPole-v1", **options):
         from spinup import vpg_pytorch
 
         eg = ExperimentGrid("plain")
-        eg.add("env_name", "CartPole-v1")
+        eg.add("env_name", env)
         eg.add("seed", [0, 1])
         eg.add("epochs", 1)
         eg.add("steps_per_epoch", 50)
@@ -175,6 +175,17 @@ def test_names_with_spaces_and_signs_are_quoted_for_sbatch(tmp_path, capsys):
     assert all(len(each) == 1 for each in words), words
     place = tmp_path / "my 50%% #1" / ".grid" / "slurm"
     assert [f"--output={place}/%A_%a.out"] in words and ["--comment=a b"] in words
+
+
+def test_an_environment_that_the_users_program_registers_travels(plain, monkeypatch):
+    import gymnasium as gym
+
+    spec = gym.envs.registration.EnvSpec("OwnSlurm-v0", entry_point=lambda: None)
+    monkeypatch.setitem(gym.registry, "OwnSlurm-v0", spec)
+    script, _ = plain(env="OwnSlurm-v0")
+    (cells,) = script.parent.glob("*.pickle")
+    (job, _) = pickle.loads(cells.read_bytes())
+    assert [spec.id for spec in job.specs] == ["OwnSlurm-v0"]
 
 
 class Evil:

@@ -67,6 +67,53 @@ def test_given_threads_win(tmp_path):
     assert (tmp_path / "threads1").read_text() == "2 2"
 
 
+REGISTERS = """
+import functools, sys
+import gymnasium as gym
+from spinup.utils.run_utils import ExperimentGrid
+
+class Own(gym.Env):
+    observation_space = action_space = gym.spaces.Discrete(2)
+    def __init__(self, size=1):
+        self.size = size
+
+def train(env_fn, seed, logger_kwargs):
+    print("size", env_fn().unwrapped.size)
+
+gym.register("Class-v0", entry_point=Own)
+gym.register("Text-v0", entry_point="__main__:Own", kwargs={"size": 2})
+gym.register("Partial-v0", entry_point=functools.partial(Own, size=3))
+eg = ExperimentGrid("own")
+eg.add("env_name", ["Class-v0", "Text-v0", "Partial-v0"])
+eg.run(train, data_dir=sys.argv[1], num_workers=3)
+"""
+
+
+def test_environments_that_the_users_script_registers_are_found(tmp_path):
+    (tmp_path / "script.py").write_text(REGISTERS)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for size, name in enumerate(("class", "text", "partial"), 1):
+        log = tmp_path / "own" / ".grid" / f"own_env{name}-v0_s0" / "log.txt"
+        assert f"size {size}\n" in log.read_text()
+
+
+def test_only_the_users_own_environments_travel():
+    import gymnasium as gym
+
+    from spinup.utils.cells import Cell, own_specs
+
+    for name in ("CartPole-v1", "spinup/BitFlip-v0", "NoSuch-v0", "module:My-v0", None, ["x"]):
+        assert own_specs(Cell("x", print, 0, {"env_name": name})) == ()
+    gym.register("Travels-v0", entry_point=lambda: None)
+    try:
+        (spec,) = own_specs(Cell("x", print, 0, {"env_name": "Travels-v0"}))
+        assert spec.id == "Travels-v0"
+    finally:
+        del gym.registry["Travels-v0"]
+
+
 def test_modules_beside_the_users_script_are_found(tmp_path, monkeypatch):
     (tmp_path / "my_own_algorithm.py").write_text(
         "def train(seed, logger_kwargs):\n"
