@@ -44,6 +44,8 @@ def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[st
         `algorithms` (name -> IQM and mean with intervals), `pairs` (one comparison each, with a
         `verdict` and a `sentence`) and `profiles`.
     """
+    if len(scores) < 2:
+        raise SpinupError("There is nothing to compare: give the scores of two algorithms or more.")
     if reps < 100:
         raise SpinupError(f"--reps must be at least 100, not {reps}.")
     sides = [
@@ -223,14 +225,25 @@ def sentence(pair: Mapping[str, Any]) -> str:
                 f"(the smallest p-value possible is {short(pair['smallest_p'])})"
             )
         needed = f"more than {MOST_SEEDS} more seeds" if more is None else f"about {_seeds(more)}"
+        if pair["iqm_difference"] == 0.0:
+            seen = "their IQMs are the same."
+        elif pair["improvement"] <= 0.5:
+            seen = f"{size}, but {chance}: the two measures disagree."
+        else:
+            seen = f"{size}; going by that, {needed} {each} would be needed."
         return (
             f"Too few seeds to tell {x} from {y}: with {counted} in an environment {why}. So far "
-            f"{size}; going by that, {needed} {each} would be needed."
+            f"{seen}"
         )
     if pair["iqm_difference"] == 0.0:
         return (
             f"Not established: no difference between {x} and {y} was seen; their IQMs are the "
             f"same and {chance} (p = {short(pair['p'])}). No number of seeds follows from that."
+        )
+    if pair["improvement"] <= 0.5:
+        return (
+            f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}): the "
+            "two measures disagree on which is better, and no number of seeds follows from that."
         )
     if more is None:
         advice = (

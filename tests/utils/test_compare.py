@@ -90,6 +90,27 @@ def test_the_same_scores_show_no_difference():
     assert pair["sentence"].startswith("Not established: no difference between x and y was seen")
 
 
+@pytest.mark.parametrize("n, verdict", [(8, "Not established: "), (2, "Too few seeds to tell ")])
+def test_measures_that_disagree_are_not_called_level(n, verdict):
+    """A few runs of x are far ahead, most are just behind."""
+    x = np.array([10.0, 10, 10, 10, 10, 500, 500, 500]) if n == 8 else np.array([10.0, 500.0])
+    pair = pair_of({"e": x}, {"e": np.full(n, 11.0)})
+    assert pair["x"] == "x" and pair["improvement"] <= 0.5 and pair["iqm_difference"] > 100
+    assert pair["sentence"].startswith(verdict) and "the two measures disagree" in pair["sentence"]
+    assert "more seeds" not in pair["sentence"] and "level." not in pair["sentence"]
+
+
+def test_few_runs_that_are_all_the_same_ask_for_no_number_of_seeds():
+    pair = pair_of({"e": np.full(3, 500.0)}, {"e": np.full(3, 500.0)})
+    assert pair["verdict"] == "too few seeds"
+    assert pair["sentence"].endswith("So far their IQMs are the same.")
+
+
+def test_one_algorithm_is_nothing_to_compare():
+    with pytest.raises(SpinupError, match="two algorithms or more"):
+        compare_scores({"a": {"e": np.zeros(3)}})
+
+
 def test_a_small_difference_is_not_established_and_asks_for_seeds():
     x = np.array([NormalDist().inv_cdf((i + 0.5) / 10) for i in range(10)])
     pair = pair_of({"e": x + 0.5}, {"e": x})
