@@ -306,6 +306,13 @@ def test_the_action_is_kept_as_it_was_sampled(train, updates):
     assert 0.8 < float(noise.std()) < 1.2  # 2.0 times half the range of 4
 
 
+def test_the_number_of_samples_is_used(train):
+    settings = {**SMALL, "replay_ratio": 1.0}
+    runs = [train("acer", "Pendulum-v1", **settings, dueling_samples=n) for n in (1, 5)]
+    pairs = zip(*(run.ac.q.parameters() for run in runs), strict=True)
+    assert not all(torch.equal(a, b) for a, b in pairs)
+
+
 def test_a_run_is_the_same_twice_and_resumes_exactly(train, tmp_path):
     settings = {**SMALL, "replay_ratio": 2.0, "num_envs": 2, "save_freq": 1}
     whole = [train("acer", "Pendulum-v1", **settings, epochs=4) for _ in range(2)]

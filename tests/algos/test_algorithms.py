@@ -189,6 +189,8 @@ ELSEWHERE = {
     "progress",
     "algo",
     "num_test_episodes",
+    "compile",
+    "dueling_samples",
 }
 
 

@@ -27,7 +27,8 @@ from spinup.utils.errors import SpinupError
 
 ROWS = [row for row in registry.ROWS if not row.on_policy]
 OFF_POLICY = [row.name for row in ROWS]
-CONTINUOUS = [r.name for r in ROWS if "Box" in r.action_spaces and r.observation == "vector"]
+# ACER keeps trajectories, in a buffer of its own.
+CONTINUOUS = [r.name for r in ROWS if r.action_spaces[0] == "Box" and r.observation == "vector"]
 PATIENT = [n for n in OFF_POLICY if "update_after" in signature(registry.load(n)).parameters]
 KINDS = ("terminated", "truncated")
 NAMES = ("o", "a", "r", "o2", "d")

@@ -89,6 +89,7 @@ DOMAINS: Mapping[str, Domain] = MappingProxyType(
         "lam": _SHARE,
         "n_step": _COUNT,
         "n_steps": _COUNT,
+        "dueling_samples": _COUNT,
         # learning rates and gradients
         "lr": _ANY,
         "pi_lr": _ANY,

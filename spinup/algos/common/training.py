@@ -82,9 +82,11 @@ _FREE_ON_RESUME = {
     "num_threads",
     "device",
     "shards",
+    "compile",
 }
-# Arguments that change rounding: a resumed run uses the recorded ones.
-_RECORDED = ("num_threads", "device", "shards")
+# Arguments that change rounding: a resumed run uses the recorded ones. Not every algorithm has
+# `compile`.
+_RECORDED = ("num_threads", "device", "shards", "compile")
 # What a checkpoint of a run holds, and of which kind it is.
 _SAVED: Mapping[str, type] = types.MappingProxyType(
     {
@@ -320,9 +322,9 @@ class Run:
                 f"cannot resume exactly, because arguments differ from the saved run ({changes}): "
                 "use the same ones, or another output_dir"
             )
-        for name in _RECORDED:
-            given, recorded = self.config[name], saved["recorded"][name]
-            if name in ("shards", "num_threads") and given is None:
+        for name in (k for k in _RECORDED if k in self.config):
+            given, recorded = self.config[name], saved["recorded"].get(name, False)
+            if name in ("shards", "num_threads", "compile") and given is None:
                 self.config[name] = recorded
             elif given != recorded:
                 if name == "shards":
@@ -552,7 +554,10 @@ class Run:
             "backend": self.backend,
             "fingerprint": self._arguments,
             "env": self._env_fingerprint(),
-            "recorded": {**{k: self.config[k] for k in _RECORDED}, "shards": self.shards.count},
+            "recorded": {
+                **{k: self.config[k] for k in _RECORDED if k in self.config},
+                "shards": self.shards.count,
+            },
             "epoch": self.epoch,
             "total_steps": self.total_steps,
             "seconds": time.time() - self._start_time,
@@ -628,10 +633,12 @@ def _check_saved(saved: Any, where: Path) -> None:
     wrong = [k for k, kind in _SAVED.items() if type(held.get(k)) is not kind]
     wrong += [] if wrong else [k for k in ("epoch", "total_steps") if saved[k] < 0]
     if not wrong:
-        threads, device, shards = (saved["recorded"].get(name, "") for name in _RECORDED)
+        threads, device, shards = (saved["recorded"].get(name, "") for name in _RECORDED[:3])
         counts = (1 if threads is None else threads, shards)
         whole = all(type(n) is int and 1 <= n <= 2**15 for n in counts)
-        wrong = [] if whole and type(device) is str and device else ["recorded"]
+        compiled = saved["recorded"].get("compile", False)
+        sound = whole and type(device) is str and device and type(compiled) is bool
+        wrong = [] if sound else ["recorded"]
     if wrong:
         raise SpinupError(
             f"{where} holds no checkpoint of a run ({wrong[0]!r} is missing or of another kind): "

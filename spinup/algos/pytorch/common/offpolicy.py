@@ -5,6 +5,7 @@ import copy
 
 import torch
 
+from spinup.algos.pytorch.common.compiling import minimize_in_graph
 from spinup.algos.pytorch.common.qnets import bounds
 from spinup.utils.mpi_pytorch import laid_out_as
 
@@ -17,6 +18,10 @@ def target_copy(ac):
 def polyak_update(ac, ac_targ, polyak):
     """ac_targ <- polyak * ac_targ + (1 - polyak) * ac, all parameters in one call."""
     with torch.no_grad():
+        if torch.compiler.is_compiling():
+            for p_targ, p in zip(ac_targ.parameters(), ac.parameters(), strict=True):
+                p_targ.lerp_(p, 1 - polyak)
+            return
         torch._foreach_lerp_(list(ac_targ.parameters()), list(ac.parameters()), 1 - polyak)
 
 
@@ -26,6 +31,9 @@ def minimize(loss, optimizer, max_grad_norm=None):
     Parameters that are frozen, or that the loss does not depend on, stay as they are. A gradient
     longer than `max_grad_norm` is shortened to it first.
     """
+    if torch.compiler.is_compiling():
+        minimize_in_graph(loss, optimizer, max_grad_norm)
+        return
     params = [p for group in optimizer.param_groups for p in group["params"]]
     free = [p for p in params if p.requires_grad]
     grads = torch.autograd.grad(loss, free, allow_unused=True)
@@ -47,9 +55,14 @@ def flat(values):
     return values.reshape(-1)
 
 
-@contextlib.contextmanager
 def frozen(*modules):
     """Compute no gradient for the parameters of these modules; gradients pass through them."""
+    # a graph holds what its results need and nothing else
+    return contextlib.nullcontext() if torch.compiler.is_compiling() else _frozen(modules)
+
+
+@contextlib.contextmanager
+def _frozen(modules):
     params = [p for module in modules for p in module.parameters() if p.requires_grad]
     for p in params:
         p.requires_grad_(False)

@@ -7,6 +7,7 @@ from torch import nn
 
 from spinup.algos.common.interaction import Interaction
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
@@ -70,6 +71,7 @@ __all__ = [
     "ReplayBuffer",
     "TorchRun",
     "combined_shape",
+    "compiled",
     "count_vars",
     "flat",
     "frozen",

@@ -10,6 +10,7 @@ from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
 from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
@@ -38,6 +39,7 @@ __all__ = [
     "TorchRun",
     "check_arguments",
     "combined_shape",
+    "compiled",
     "count_vars",
     "linear_schedule",
     "make_get_action",

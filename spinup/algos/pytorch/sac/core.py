@@ -11,6 +11,7 @@ from torch import nn
 
 from spinup.algos.common.interaction import Interaction
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     combined_shape,
@@ -155,6 +156,7 @@ __all__ = [
     "check_actor_critic",
     "check_temperature",
     "combined_shape",
+    "compiled",
     "count_vars",
     "default_target_entropy",
     "flat",

@@ -7,6 +7,7 @@ from torch import nn
 
 from spinup.algos.common.interaction import Interaction, check_count
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
@@ -74,6 +75,7 @@ __all__ = [
     "action_limits",
     "check_count",
     "combined_shape",
+    "compiled",
     "count_vars",
     "flat",
     "frozen",

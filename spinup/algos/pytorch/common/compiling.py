@@ -1,0 +1,129 @@
+"""A whole gradient update as one compiled graph.
+
+With small networks an update spends as long on calling its operations, one by one, as on computing.
+`torch.compile` turns the update functions of the off-policy algorithms, as they are written, into
+one piece of machine code: losses, gradients, Adam and target networks. That takes about a minute at
+the start, so it is for long runs. Compiled arithmetic rounds differently; which of the two a run
+uses is decided before it starts, recorded, and used again when it is resumed.
+"""
+
+import os
+import shutil
+
+import torch
+
+from spinup.utils.errors import SpinupError
+
+LONG = 200_000  # gradient steps from which `compile=None` compiles
+OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # torch's own generator, as without it
+
+
+def compiled(run, update, *optimizers, **variants):
+    """`update`, compiled if the run's `compile` says so, or None and the run is long.
+
+    Args:
+        run: the run, with its network built.
+        update: an update function such as `sac_update`.
+        optimizers: those it uses; None stands for one that is not there.
+        variants: options by name that compiling does not know: with one of them set it is not done.
+    """
+    asked = run.config["compile"]
+    if asked not in (None, True, False):
+        raise SpinupError(f"compile={asked!r} must be True, False or None")
+    reason = _why_not(run, variants)
+    if asked and reason:
+        raise SpinupError(f"compile=True cannot be used here: {reason}")
+    steps = run.config["epochs"] * run.config["steps_per_epoch"] * run.config["updates_per_step"]
+    run.config["compile"] = asked if asked is not None else steps >= LONG and not reason
+    missing = _missing()
+    if run.config["compile"] and missing:
+        if run._saved is not None:
+            raise SpinupError(
+                f"the saved run was compiled, and here {missing}: it cannot go on exactly"
+            )
+        run.logger.log(f"Not compiled: {missing}.", "yellow")
+        run.config["compile"] = False
+    run.logger.save_config(run._config_record())
+    if not run.config["compile"]:
+        return update
+    for optimizer in optimizers:
+        if optimizer is not None:
+            _prepare(optimizer)
+    torch._dynamo.config.trace_autograd_ops = True
+    run.logger.log("Compiling the update at its first use; this takes about a minute.")
+    fast = torch.compile(update, fullgraph=True, dynamic=False, options=OPTIONS)
+    return _or_fall_back(run, fast, update)
+
+
+def _or_fall_back(run, fast, update):
+    """`fast`, or `update` where the first call shows that it cannot be compiled here."""
+    resumed, tried = run._saved is not None, False
+
+    def call(*args, **kwargs):
+        nonlocal fast, tried
+        if tried:
+            return fast(*args, **kwargs)
+        tried = True
+        try:
+            return fast(*args, **kwargs)
+        except (RuntimeError, OSError) as error:  # nothing has been computed yet
+            why = str(error).strip().partition("\n")[0][:200]
+            if resumed:
+                raise SpinupError(
+                    f"the saved run was compiled, which fails here ({why}): it cannot go on exactly"
+                ) from error
+            run.logger.log(f"Not compiled, because that failed ({why}).", "yellow")
+            run.config["compile"], fast = False, update
+            run.logger.save_config(run._config_record())
+            return update(*args, **kwargs)
+
+    return call
+
+
+def _why_not(run, variants):
+    """What keeps this run from being compiled; '' if nothing does."""
+    if run.device.type != "cpu":
+        return "it is for device='cpu'"
+    if not type(run.ac).__module__.startswith("spinup."):
+        return "it knows the library's own networks only"
+    return next((f"it does not know {k}={v!r}" for k, v in variants.items() if v), "")
+
+
+def _missing():
+    """What compiling needs and this machine has not got; '' if nothing is missing."""
+    if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
+        return f"torch {torch.__version__} cannot compile gradients"
+    if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
+        return "there is no C++ compiler"
+    return ""
+
+
+def _prepare(optimizer):
+    """The state that Adam makes at its first step; a graph needs it before."""
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p not in optimizer.state:
+                optimizer.state[p] = {
+                    "step": torch.tensor(0.0),
+                    "exp_avg": torch.zeros_like(p),
+                    "exp_avg_sq": torch.zeros_like(p),
+                }
+
+
+def minimize_in_graph(loss, optimizer, max_grad_norm):
+    """`offpolicy.minimize` in terms that can be part of a graph: Adam written out."""
+    (group,) = optimizer.param_groups
+    params, (beta1, beta2) = group["params"], group["betas"]
+    grads = torch.autograd.grad(loss, params)
+    with torch.no_grad():
+        if max_grad_norm is not None:
+            norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt()
+            grads = [g * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0) for g in grads]
+        for p, g in zip(params, grads, strict=True):
+            state = optimizer.state[p]
+            t, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
+            t += 1
+            m.lerp_(g, 1 - beta1)
+            v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+            m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+            p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
