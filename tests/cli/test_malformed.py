@@ -76,6 +76,11 @@ REFUSED = [
     ),
     ("ppo --env CartPole-v1 --epochs inf", "'--epochs' must be a whole number, not 'inf'."),
     (
+        "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
+        "'ac_kwargs' has no entry 'hidden-sizes' (did you mean 'hidden_sizes'?); it has "
+        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init.",
+    ),
+    (
         "ppo --env CartPole-v1 --env_kwargs 3",
         "'--env_kwargs' is a dict: set its entries, as in --env_kwargs:KEY VALUE.",
     ),

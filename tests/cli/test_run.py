@@ -330,7 +330,8 @@ def test_flags_about_the_launch_reach_the_grid(monkeypatch):
     )
     words = (
         "--num_workers 3 --executor slurm --cpus_per_cell 2 --gpus_per_cell 0.5 "
-        "--slurm_options:partition gpu --slurm_options:time 1:00:00 --slurm_options:exclusive"
+        "--slurm_options:partition gpu --slurm_options:time 1:00:00 --slurm_options:exclusive "
+        "--slurm_options:mail-user a@b --slurm_options:job-name 1.10 --slurm_options:hold True"
     )
     assert spinup("fake", "--env", "Toy", *words.split()) == 0
     assert got.pop("cells") == ["env_name"]
@@ -342,7 +343,14 @@ def test_flags_about_the_launch_reach_the_grid(monkeypatch):
         "executor": "slurm",
         "cpus_per_cell": 2,
         "gpus_per_cell": 0.5,
-        "slurm_options": {"partition": "gpu", "time": "1:00:00", "exclusive": True},
+        "slurm_options": {
+            "partition": "gpu",
+            "time": "1:00:00",
+            "exclusive": True,
+            "mail-user": "a@b",
+            "job-name": "1.10",
+            "hold": True,
+        },
     }
     got.clear()
     assert spinup("fake", "--env", "Toy", "--executor", "ray", "--ray_address", "auto") == 0

@@ -47,7 +47,7 @@ def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]
         ("--executor", "where they run: local, ray or slurm (default: local)"),
         ("--cpus_per_cell", "cores of one run"),
         ("--gpus_per_cell", "GPUs of one run; with ray a fraction shares one (default: 0)"),
-        ("--ray_address", "a Ray cluster to join; by default one is started"),
+        ("--ray_address", "the Ray cluster; by default one that is there, else a new one"),
         ("--slurm_options:KEY", "an option of sbatch, as in --slurm_options:partition gpu"),
     ):
         lines += _entry(flag, text)

@@ -94,7 +94,8 @@ ACTIVATIONS = {
     "softsign": ("Softsign", "softsign"),
 }
 
-_FLAG = re.compile(r"--(?P<key>[A-Za-z_][\w:]*)(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
+_KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # options of sbatch, which are entries, hold dashes
+_FLAG = re.compile(rf"--(?P<key>{_KEY})(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # what word processors make of `--`
 
 
@@ -410,7 +411,11 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
             raise SpinupError(
                 f"'{word}' after '{flag.typed}' is half a list: leave out spaces, or quote it."
             )
-        value = word if _kind(parameter) is str else parse_value(word)
+        value = parse_value(word)
+        # what sbatch gets stays as it was typed: a job may be called 1.10
+        as_typed = flag.key.startswith("slurm_options:") and value is not True
+        if _kind(parameter) is str or as_typed:
+            value = word
         values.append(value_of(flag.key, value, parameter, backend, flag.typed))
     return values or [value_of(flag.key, True, parameter, backend, flag.typed)]
 
