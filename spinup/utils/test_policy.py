@@ -198,7 +198,7 @@ def run_episodes(
             if draw is not None:
                 draw()
             o, r, terminated, truncated, _ = env.step(get_action(o))
-            ep_ret += float(r)
+            ep_ret += np.asarray(r, dtype=float).item()  # an array of one number is a reward, too
             ep_len += 1
             over = terminated or truncated or ep_len >= limit
         yield ep_ret, ep_len

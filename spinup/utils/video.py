@@ -159,7 +159,7 @@ def _frames(
         yield draw(env)
         for _ in range(max_steps):
             o, r, terminated, truncated, _ = env.step(get_action(o))
-            ep_ret, ep_len = ep_ret + float(r), ep_len + 1
+            ep_ret, ep_len = ep_ret + np.asarray(r, dtype=float).item(), ep_len + 1
             yield draw(env)
             if terminated or truncated:
                 break

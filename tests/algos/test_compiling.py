@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from spinup.algos.pytorch.common import compiling
+from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.utils.errors import SpinupError
 
@@ -98,6 +99,18 @@ def test_long_runs_are_compiled_by_default(train, pretend, monkeypatch, algo, ra
     for _, options in pretend:
         assert options["fullgraph"] and options["options"]["fallback_random"]
     assert compiling.LONG != 200_000
+
+
+@pytest.mark.parametrize(
+    ("cores", "compile", "threads"), [(1, True, 1), (2, True, 2), (2, False, 1), (4, False, 2)]
+)
+def test_a_compiled_update_has_two_threads_on_two_cores(
+    train, pretend, monkeypatch, cores, compile, threads
+):
+    monkeypatch.setattr(torch_run, "_cores", lambda: cores)
+    settings = {**SMALL, "batch_size": 512, "ac_kwargs": {"hidden_sizes": (32,)}}
+    run = train("ddpg", None, **settings, compile=compile)
+    assert config(run)["num_threads"] == threads
 
 
 def test_the_rule_counts_gradient_steps():

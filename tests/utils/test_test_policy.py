@@ -368,6 +368,23 @@ def test_run_policy_reports_every_episode_and_the_table(capsys, truncate):
     assert float(rows["StdEpRet"]) == 0 and {"MaxEpRet", "MinEpRet"} <= set(rows)
 
 
+def test_rewards_may_be_arrays_of_one_number(tmp_path):
+    class Boxed(Fixed):
+        render_mode = "rgb_array"
+
+        def step(self, action):
+            o, r, *rest = super().step(action)
+            return o, np.array([r]), *rest
+
+        def render(self):
+            return np.zeros((8, 8, 3), np.uint8)
+
+    assert list(tp.run_episodes(Boxed(4), lambda o: 0, num_episodes=1)) == [(8.0, 4)]
+    played = []
+    tp.record_episodes(Boxed(4), lambda o: 0, tmp_path / "a.gif", played=played)
+    assert played == [(8.0, 4)]
+
+
 def test_max_ep_len_cuts_and_zero_means_no_cut():
     assert tp.run_policy(Fixed(9), lambda o: 0, 3, 2, False)["EpLen"] == [3, 3]
     assert tp.run_policy(Fixed(9), lambda o: 0, 0, 1, False)["EpLen"] == [9]

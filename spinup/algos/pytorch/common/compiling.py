@@ -18,32 +18,30 @@ LONG = 200_000  # gradient steps from which `compile=None` compiles
 OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # torch's own generator, as without it
 
 
-def compiled(run, update, *optimizers, **variants):
-    """`update`, compiled if the run's `compile` says so, or None and the run is long.
-
-    Args:
-        run: the run, with its network built.
-        update: an update function such as `sac_update`.
-        optimizers: those it uses; None stands for one that is not there.
-        variants: options by name that compiling does not know: with one of them set it is not done.
-    """
+def decide(run):
+    """Settle `compile=None`, and refuse a `True` that cannot be; called once the network exists."""
     asked = run.config["compile"]
     if asked not in (None, True, False):
         raise SpinupError(f"compile={asked!r} must be True, False or None")
-    reason = _why_not(run, variants)
+    reason, missing = _why_not(run), _missing()
     if asked and reason:
         raise SpinupError(f"compile=True cannot be used here: {reason}")
     steps = run.config["epochs"] * run.config["steps_per_epoch"] * run.config["updates_per_step"]
-    run.config["compile"] = asked if asked is not None else steps >= LONG and not reason
-    missing = _missing()
-    if run.config["compile"] and missing:
-        if run._saved is not None:
-            raise SpinupError(
-                f"the saved run was compiled, and here {missing}: it cannot go on exactly"
-            )
+    wanted = asked if asked is not None else steps >= LONG and not reason
+    if wanted and missing and run._saved is not None:
+        raise SpinupError(
+            f"the saved run was compiled, and here {missing}: it cannot go on exactly"
+        )
+    if wanted and missing:
         run.logger.log(f"Not compiled: {missing}.", "yellow")
-        run.config["compile"] = False
-    run.logger.save_config(run._config_record())
+    run.config["compile"] = wanted and not missing
+
+
+def compiled(run, update, *optimizers):
+    """An update function such as `sac_update`, compiled if that was decided.
+
+    `optimizers` are those it uses; None stands for one that is not there.
+    """
     if not run.config["compile"]:
         return update
     for optimizer in optimizers:
@@ -80,13 +78,15 @@ def _or_fall_back(run, fast, update):
     return call
 
 
-def _why_not(run, variants):
+def _why_not(run):
     """What keeps this run from being compiled; '' if nothing does."""
     if run.device.type != "cpu":
         return "it is for device='cpu'"
     if not type(run.ac).__module__.startswith("spinup."):
         return "it knows the library's own networks only"
-    return next((f"it does not know {k}={v!r}" for k, v in variants.items() if v), "")
+    # one brings arrays into the batch, the other a new constant every epoch
+    options = [name for name in ("prioritized", "anneal_lr") if run.config.get(name)]
+    return f"it does not know {options[0]}=True" if options else ""
 
 
 def _missing():

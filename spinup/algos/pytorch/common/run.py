@@ -7,6 +7,7 @@ from torch import nn
 
 from spinup import registry
 from spinup.algos.common.training import Run, TrainingDiverged
+from spinup.algos.pytorch.common import compiling
 from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
 from spinup.algos.pytorch.common.policies import make_policy
 from spinup.utils.errors import SpinupError
@@ -53,11 +54,16 @@ class TorchRun(Run):
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
         ac.to(self.device)
         sync_params(ac)
-        if self.config["num_threads"] is None:
-            self._decide_threads(ac)
         if not hasattr(ac, "action_space"):  # a user's class need not keep it
             ac.action_space = self.action_space
         self.ac = ac
+        before = dict(self.config)
+        if "compile" in self.config:
+            compiling.decide(self)
+        if self.config["num_threads"] is None:
+            self._decide_threads(ac)
+        if self.config != before:
+            self.logger.save_config(self._config_record())
         self.policy = self._make_policy()
         self.logger.setup_pytorch_saver(ac, policy_meta=self.policy_meta())
         torch.manual_seed(self.seeds.integer("global"))
@@ -71,10 +77,11 @@ class TorchRun(Run):
         """The rule for `num_threads=None`, from the sizes alone: the same run, the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        # Half of the cores at most: a thread that waits for a core stalls the other one, too.
-        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
+        # Half of the cores at most: a thread that waits for a core stalls the other one, too. A
+        # compiled update stalls less, and gains more.
+        enough = 2 if self.config.get("compile") else 4
+        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= enough else 1
         self._limit_threads()
-        self.logger.save_config(self._config_record())
 
     def seed_backend(self, rng):
         """torch's global generator is what a user's network samples from."""

@@ -120,7 +120,7 @@ def ddpg(
         num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
         vector: 'sync' steps them one after the other in this process, 'async' each in its own.
         shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 (wide layers, 4 cores).
+        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
         device: where the networks live, 'cpu' or 'cuda'.
         compile: turn the whole update into machine code first, about a minute, for faster and
             differently rounded steps. None does so from 200,000 gradient steps on.

@@ -155,7 +155,7 @@ def dqn(
         num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
         vector: 'sync' steps them one after the other in this process, 'async' each in its own.
         shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 (wide layers, 4 cores).
+        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
         device: where the networks live, 'cpu' or 'cuda'.
         compile: turn the whole update into machine code first, about a minute, for faster and
             differently rounded steps. None does so from 200,000 gradient steps on.
@@ -188,8 +188,7 @@ def dqn(
             return core.linear_schedule(prio_beta, 1.0, t / prio_beta_steps)
 
         # ---------------------------- Gradient update rule ----------------------------
-        options = {"prioritized": prioritized, "anneal_lr": anneal_lr}
-        rule = core.compiled(run, dqn_update, q_optimizer, **options)
+        rule = core.compiled(run, dqn_update, q_optimizer)
 
         def update(batch):
             return rule(

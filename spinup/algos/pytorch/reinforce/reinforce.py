@@ -79,7 +79,7 @@ def reinforce(
         num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
         vector: 'sync' steps them one after the other in this process, 'async' each in its own.
         shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 (wide layers, 4 cores).
+        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
         device: where the networks live, 'cpu' or 'cuda'.
         resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
         overwrite: delete a run that is already there instead of keeping its files aside.
