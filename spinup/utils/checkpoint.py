@@ -69,7 +69,7 @@ _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 PIECES = "pieces"
 _PIECE = re.compile(r"[0-9a-f]{32}\.safetensors")
 # What plain data of the wrong kind makes of code that expects another.
-_FORGED = (
+FORGED = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -167,7 +167,7 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | 
         return _unpack(tree, arrays, pieces or {}, 0)
     except SpinupError:
         raise
-    except _FORGED as error:
+    except FORGED as error:
         raise SpinupError(
             "this saved state does not follow the checkpoint format "
             f"({type(error).__name__}: {error}); use another checkpoint."
@@ -585,7 +585,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
         if damage is None:
             try:
                 return _read_state(path, manifest), path
-            except (OSError, *_FORGED) as error:
+            except (OSError, *FORGED) as error:
                 damage = str(error)
         _warn_damaged(path, damage)
     if found:
@@ -689,7 +689,7 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
             continue
         try:
             found.append((path, _read_manifest(path), ""))
-        except (OSError, *_FORGED) as error:
+        except (OSError, *FORGED) as error:
             found.append((path, None, f"{type(error).__name__}: {error}"))
     # by order of saving, not by step: a run that went back to an older state repeats steps
     found.sort(key=lambda f: (f[1] is None, f[1]["serial"] if f[1] else 0, f[0].name), reverse=True)
@@ -724,7 +724,7 @@ def _tidy(folder: Path) -> None:
         elif path.name.endswith(".again") and _FOLDER.fullmatch(path.name):
             try:
                 sound = _damage(path, _read_manifest(path)) is None
-            except (OSError, *_FORGED):
+            except (OSError, *FORGED):
                 sound = False
             if sound:
                 _promote(path)

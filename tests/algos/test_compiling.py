@@ -138,13 +138,6 @@ def test_what_a_machine_lacks_is_named(monkeypatch):
 
 def test_a_compiler_that_fails_is_survived_with_the_same_numbers(train, monkeypatch, capsys):
     plain = train("ddpg", None, **SMALL, compile=False)
-
-    def broken(function, **options):
-        def fail(*args, **kwargs):
-            raise RuntimeError("Python.h: No such file or directory\nand a page more")
-
-        return fail
-
     monkeypatch.setattr(torch, "compile", broken)
     run = train("ddpg", None, **SMALL, compile=True, logger_kwargs={"output_dir": "y"})
     said = capsys.readouterr().out
@@ -160,6 +153,37 @@ def test_a_compiled_run_does_not_go_on_without_a_compiler(train, pretend, monkey
         train("ddpg", None, **SMALL, epochs=2, resume=True, logger_kwargs=logger)
 
 
+def broken(function, **options):
+    """A compiler that is there and does not work."""
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("Python.h: No such file or directory\nand a page more")
+
+    return fail
+
+
+@pytest.mark.parametrize("updates", [True, False])
+def test_only_a_run_with_compiled_steps_needs_the_compiler_again(
+    train, pretend, monkeypatch, updates
+):
+    logger = {"output_dir": "w", "quiet": True}
+    settings = {**SMALL, "update_after": 10 if updates else 120, "logger_kwargs": logger}
+    train("ddpg", None, **settings, compile=True)
+    monkeypatch.setattr(torch, "compile", broken)
+    if updates:
+        with pytest.raises(SpinupError, match=r"which fails here \(Python\.h: No such file"):
+            train("ddpg", None, **settings, epochs=2, resume=True)
+    else:
+        assert config(train("ddpg", None, **settings, epochs=2, resume=True))["compile"] is False
+
+
+@pytest.mark.parametrize("wrong", ["yes", 1, 0.0])
+def test_what_is_no_switch_is_refused_before_anything_is_written(train, tmp_path, wrong):
+    with pytest.raises(SpinupError, match=f"^compile={wrong!r} must be True, False or None$"):
+        train("ddpg", None, **SMALL, compile=wrong)
+    assert not list(tmp_path.iterdir())
+
+
 class Own(ddpg_module.core.MLPActorCritic):
     """A user's network."""
 
@@ -167,7 +191,6 @@ class Own(ddpg_module.core.MLPActorCritic):
 @pytest.mark.parametrize(
     ("algo", "settings", "sentence"),
     [
-        ("ddpg", {"compile": "yes"}, "compile='yes' must be True, False or None"),
         ("ddpg", {"actor_critic": Own}, "the library's own networks only"),
         ("dqn", {"prioritized": True}, "it does not know prioritized=True"),
         ("dqn", {"anneal_lr": True}, "it does not know anneal_lr=True"),
@@ -176,9 +199,8 @@ class Own(ddpg_module.core.MLPActorCritic):
 def test_what_cannot_be_compiled_is_refused_or_left_alone(train, pretend, algo, settings, sentence):
     with pytest.raises(SpinupError, match=sentence.replace("'", ".")):
         train(algo, None, **SMALL, **{"compile": True, **settings})
-    if "compile" not in settings:
-        run = train(algo, None, **{**SMALL, **settings, "epochs": 1}, num_test_episodes=0)
-        assert config(run)["compile"] is False and pretend == []
+    run = train(algo, None, **{**SMALL, **settings, "epochs": 1}, num_test_episodes=0)
+    assert config(run)["compile"] is False and pretend == []
 
 
 def test_states_are_finite_after_a_run_of_zero_gradients():

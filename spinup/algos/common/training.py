@@ -48,7 +48,13 @@ from spinup.envs.spaces import (
     space_to_json,
 )
 from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
-from spinup.utils.checkpoint import RunLock, atomic_write, load_checkpoint, save_checkpoint
+from spinup.utils.checkpoint import (
+    FORGED,
+    RunLock,
+    atomic_write,
+    load_checkpoint,
+    save_checkpoint,
+)
 from spinup.utils.errors import SpinupError
 from spinup.utils.logx import EpochLogger
 from spinup.utils.mpi_launch import ID_VARIABLE, JOB_VARIABLE
@@ -131,6 +137,9 @@ class Run:
             _check_whole("num_threads", self.config["num_threads"], 1)
         _check_whole("epochs", self.config["epochs"], 0)
         check_domains({**self.config.get("base_kwargs", {}), **self.config})
+        compiled = self.config.get("compile")
+        if compiled is not None and not isinstance(compiled, bool):
+            raise SpinupError(f"compile={compiled!r} must be True, False or None")
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0
@@ -653,16 +662,7 @@ def _in_one_sentence(algo: str) -> Iterator[None]:
         yield
     except SpinupError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except FORGED as error:
         first = str(error).strip().splitlines() or [""]
         raise SpinupError(
             f"the checkpoint does not hold what this version of {algo} saves "

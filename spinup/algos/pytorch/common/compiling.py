@@ -21,8 +21,6 @@ OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # torch's own generato
 def decide(run):
     """Settle `compile=None`, and refuse a `True` that cannot be; called once the network exists."""
     asked = run.config["compile"]
-    if asked not in (None, True, False):
-        raise SpinupError(f"compile={asked!r} must be True, False or None")
     reason, missing = _why_not(run), _missing()
     if asked and reason:
         raise SpinupError(f"compile=True cannot be used here: {reason}")
@@ -50,12 +48,15 @@ def compiled(run, update, *optimizers):
     torch._dynamo.config.trace_autograd_ops = True
     run.logger.log("Compiling the update at its first use; this takes about a minute.")
     fast = torch.compile(update, fullgraph=True, dynamic=False, options=OPTIONS)
-    return _or_fall_back(run, fast, update)
+    return _or_fall_back(run, fast, update, optimizers[0])
 
 
-def _or_fall_back(run, fast, update):
-    """`fast`, or `update` where the first call shows that it cannot be compiled here."""
-    resumed, tried = run._saved is not None, False
+def _or_fall_back(run, fast, update, optimizer):
+    """`fast`, or `update` where the first call shows that it cannot be compiled here.
+
+    A run that has taken steps of the compiled kind, which `optimizer` tells, cannot go on without.
+    """
+    tried = False
 
     def call(*args, **kwargs):
         nonlocal fast, tried
@@ -66,7 +67,7 @@ def _or_fall_back(run, fast, update):
             return fast(*args, **kwargs)
         except (RuntimeError, OSError) as error:  # nothing has been computed yet
             why = str(error).strip().partition("\n")[0][:200]
-            if resumed:
+            if any(state["step"] > 0 for state in optimizer.state.values()):
                 raise SpinupError(
                     f"the saved run was compiled, which fails here ({why}): it cannot go on exactly"
                 ) from error
