@@ -82,8 +82,8 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     import torch
 
     from spinup import registry
-    from spinup.algos.common.cli import activation
-    from spinup.algos.pytorch.common.policies import make_get_action
+    from spinup.algos.pytorch.common.acting import make_get_action
+    from spinup.cli.plan import activation
     from spinup.envs import adapt_env, make_env
 
     config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}

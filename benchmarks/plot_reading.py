@@ -6,7 +6,7 @@
 
 The runs are made in a temporary folder: the twenty columns of PPO, ten experiments, digits as the
 logger writes them. Each figure is the median of three, with the files in the page cache: reading
-through `spinup.utils.curves` (what `spinup plot` does), reading every column as DataFrames
+through `spinup.analysis.curves` (what `spinup plot` does), reading every column as DataFrames
 (`plot.get_all_datasets`, what scripts do), and whole `spinup plot` commands, start-up included.
 """
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spinup.utils import curves, plot
+from spinup.analysis import curves, plot
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "plot_reading.json"

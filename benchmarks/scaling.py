@@ -36,8 +36,8 @@ import gymnasium as gym
 import numpy as np
 
 from spinup.algos.common.collect import Rollout, collect
-from spinup.algos.common.training import keep_freed_memory
 from spinup.envs.streams import make_streams
+from spinup.runs.run import keep_freed_memory
 from spinup.utils.mpi_launch import physical_cores
 from spinup.utils.mpi_tools import Shards, mpi_fork
 
@@ -206,7 +206,7 @@ def measure_work():
     """Seconds of an environment step, and of a gradient step as `fixed + per_row * rows`."""
     import torch
 
-    from spinup.algos.pytorch.common.policies import make_policy
+    from spinup.algos.pytorch.common.acting import make_policy
     from spinup.algos.pytorch.ppo import core
     from spinup.algos.pytorch.ppo.ppo import ppo_update
 

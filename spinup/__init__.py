@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     if name in registry.exports():
         return registry.load(name)
     if name in _LOGGERS:
-        return getattr(importlib.import_module("spinup.utils.logx"), name)
+        return getattr(importlib.import_module("spinup.runs.logger"), name)
     if name in _MODULES:
         return importlib.import_module(f"spinup.{name}")
     hint = registry.nearest(name, __dir__())

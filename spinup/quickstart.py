@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from spinup.analysis.plot import make_plots
+from spinup.policies.play import load_policy_and_env, run_episodes
+from spinup.policies.video import prepare_headless_rendering, record_episodes
 from spinup.utils.errors import SpinupError
-from spinup.utils.plot import make_plots
-from spinup.utils.test_policy import load_policy_and_env, run_episodes
-from spinup.utils.video import prepare_headless_rendering, record_episodes
 
 PRESET = "ppo-CartPole-v1.json"
 # The return at which CartPole-v1 counts as solved; the longest episode gives 500.
@@ -126,7 +126,7 @@ def _quickstart(out: Path, seed: int) -> int:
 def _check_that_it_can_be_drawn(env_id: str) -> None:
     """A missing renderer is told now and not after the training."""
     from spinup.envs import make_env
-    from spinup.utils.video import draw
+    from spinup.policies.video import draw
 
     prepare_headless_rendering()
     env = make_env(env_id, render_mode="rgb_array")

@@ -1,7 +1,7 @@
 """The command line: `python -m spinup.run CMD ...`, also installed as `spinup CMD ...`.
 
 Parse and dispatch, nothing else: the algorithms come from the registry, their flags from their
-signatures (`spinup.algos.common.cli`).
+signatures (`spinup.cli.plan`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import sys
 from collections.abc import Sequence
 
 from spinup import registry
-from spinup.algos.common import cli
+from spinup.cli import plan as cli
 from spinup.utils.errors import SpinupError
 
 # Commands that are not algorithms -> the module whose `main(argv)` does the work, what it does.
 TOOLS = {
-    "plot": ("spinup.utils.plot", "learning curves of one or more run directories"),
-    "compare": ("spinup.utils.compare", "which algorithm is better, and how sure that is"),
-    "test_policy": ("spinup.utils.test_policy", "watch or measure a trained policy"),
-    "export": ("spinup.utils.export", "write a trained policy as an ONNX file"),
-    "completion": ("spinup.utils.completion", "a script for Tab completion in bash or zsh"),
+    "plot": ("spinup.analysis.plot", "learning curves of one or more run directories"),
+    "compare": ("spinup.analysis.compare", "which algorithm is better, and how sure that is"),
+    "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
+    "export": ("spinup.policies.export", "write a trained policy as an ONNX file"),
+    "completion": ("spinup.cli.completion", "a script for Tab completion in bash or zsh"),
 }
 
 

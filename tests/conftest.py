@@ -1,5 +1,6 @@
 """Set-up that every test needs: one thread a worker, no display, no network."""
 
+import inspect
 import os
 from pathlib import Path
 
@@ -25,3 +26,69 @@ settings.load_profile("spinup")
 def repo_root() -> Path:
     """The folder that holds pyproject.toml."""
     return Path(__file__).resolve().parents[1]
+
+
+# Tiny training runs that several tests look at: made once, never changed.
+_TINY = {"steps_per_epoch": 40, "epochs": 2, "max_ep_len": 20, "save_freq": 1, "seed": 3}
+# Those of them that an algorithm has are what its run uses.
+_FEW = {
+    "train_pi_iters": 2,
+    "train_v_iters": 2,
+    "replay_size": 200,
+    "batch_size": 8,
+    "start_steps": 10,
+    "update_after": 10,
+    "update_every": 5,
+    "num_test_episodes": 1,
+}
+ENVS = {
+    "her": "spinup/BitFlip-v0",
+    "dqn": "CartPole-v1",
+    "acer": "CartPole-v1",
+    "ddpg": "Pendulum-v1",
+    "td3": "Pendulum-v1",
+    "sac": "Pendulum-v1",
+}
+
+
+def train(algo, folder, env=None, **changes):
+    """Train `algo` for two tiny epochs in `folder`; returns the network."""
+    from spinup import registry
+    from spinup.envs import make_env
+
+    function = registry.load(algo, "pytorch")
+    known = inspect.signature(function).parameters
+    few = {k: v for k, v in _FEW.items() if k in known}
+    env = env or ENVS.get(algo, "CartPole-v1")
+    env_fn = (lambda: make_env(env)) if isinstance(env, str) else env
+    settings = {**_TINY, **few, "ac_kwargs": {"hidden_sizes": (8,)}, **changes}
+    if "actor_critic" in changes:
+        settings["ac_kwargs"] = changes.get("ac_kwargs", {})
+    logger = {"output_dir": str(folder), "quiet": True}
+    # Nobody pulls the plug here, and waiting for the disk is a third of a tiny run.
+    fsync, os.fsync = os.fsync, lambda descriptor: None
+    try:
+        return function(env_fn, logger_kwargs=logger, **settings)
+    finally:
+        os.fsync = fsync
+
+
+class _Runs:
+    """Runs by algorithm, environment and arguments, made when they are first asked for."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+        self.train = train
+
+    def __call__(self, algo, env=None, **changes):
+        key = repr((algo, env, sorted(changes.items())))
+        if key not in self.made:
+            folder = self.folder / f"{algo}{len(self.made)}"
+            self.made[key] = folder, train(algo, folder, env, **changes)
+        return self.made[key]
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """`runs(algo, ...)` gives the directory of a finished run, and its network."""
+    return _Runs(tmp_path_factory.mktemp("runs"))

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import spinup.analysis.compare
+import spinup.analysis.plot
+import spinup.policies.export
+import spinup.policies.play
 import spinup.quickstart
-import spinup.utils.compare
-import spinup.utils.export
-import spinup.utils.plot
-import spinup.utils.test_policy
 from spinup import SpinupError, registry, run
-from spinup.algos.common import cli
+from spinup.cli import plan as cli
 from spinup.envs import resolve_env_id
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,14 +81,14 @@ class Env:
 
 def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
-    monkeypatch.setattr(spinup.utils.plot, "make_plots", lambda *a, **k: None)
-    monkeypatch.setattr(spinup.utils.compare, "make_comparison", lambda *a, **k: None)
-    tester = spinup.utils.test_policy
+    monkeypatch.setattr(spinup.analysis.plot, "make_plots", lambda *a, **k: None)
+    monkeypatch.setattr(spinup.analysis.compare, "make_comparison", lambda *a, **k: None)
+    tester = spinup.policies.play
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
     monkeypatch.setattr(tester, "record_episodes", lambda *a, **k: 0)
-    report = spinup.utils.export.Report(1, 0.0, 0)
-    monkeypatch.setattr(spinup.utils.export, "export_onnx", lambda *a, **k: report)
+    report = spinup.policies.export.Report(1, 0.0, 0)
+    monkeypatch.setattr(spinup.policies.export, "export_onnx", lambda *a, **k: report)
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:

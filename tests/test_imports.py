@@ -90,7 +90,7 @@ def test_imports_point_one_way(repo_root):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("spinup.utils.x", "import spinup.algos.common.cli"),
+        ("spinup.utils.x", "import spinup.cli.plan"),
         ("spinup.utils.x", "from spinup.envs import make_env"),
         ("spinup.utils.x", "try:\n    from spinup import algos\nexcept ImportError:\n    pass"),
         ("spinup.envs.x", "from spinup.algos.common import returns"),
@@ -155,13 +155,13 @@ def loaded_after(statement):
         "import spinup",
         "import spinup; dir(spinup); spinup.SpinupError; spinup.__version__",
         "import spinup.registry as r; r.resolve('ppo'); r.backends('ppo')",
-        "import spinup.utils.run_utils, spinup.user_config",
+        "import spinup.grids.experiments, spinup.user_config",
         "import spinup.run as r; assert r.main(['--help']) == 0",
         "import spinup.run as r; assert r.main(['ppoo']) == 2",
         "import spinup.run as r; assert r.main(['ppo', '--env', 'x', '--a', '1', '-b']) == 2",
     ],
 )
-def test_pitfall_35_no_framework_is_imported_and_it_is_quick(statement):
+def test_no_framework_is_imported_and_it_is_quick(statement):
     # the quickest of three: other work on the machine must not decide
     runs = [loaded_after(statement) for _ in range(3)]
     assert runs[0][1] == []
@@ -181,7 +181,7 @@ def test_every_exported_name_is_the_function_of_its_module():
 
 def test_loggers_are_exported():
     import spinup
-    from spinup.utils import logx
+    from spinup.runs import logger as logx
 
     assert spinup.Logger is logx.Logger and spinup.EpochLogger is logx.EpochLogger
 
@@ -246,9 +246,9 @@ PICKLES = {"pickle", "cloudpickle", "joblib", "torch", "dill"}
 # A worker process unpickles what its own parent sent it through a pipe; no file is involved.
 OWN_PIPES = {
     ("spinup.envs.streams", "cloudpickle.loads"),
-    ("spinup.utils.workers", "cloudpickle.loads"),
+    ("spinup.grids.workers", "cloudpickle.loads"),
     # its own file, whose hash the script that it wrote before holds
-    ("spinup.utils.slurm_executor", "cloudpickle.loads"),
+    ("spinup.grids.slurm_executor", "cloudpickle.loads"),
 }
 
 
@@ -274,7 +274,7 @@ def dangerous(source, module=""):
     return found
 
 
-def test_pitfall_29_no_eval_no_bare_except_no_pickle(repo_root):
+def test_no_eval_no_bare_except_no_pickle(repo_root):
     found = {module: dangerous(source, module) for module, source in modules(repo_root)}
     assert {module: what for module, what in found.items() if what} == {}
 

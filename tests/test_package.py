@@ -35,7 +35,7 @@ def wheel(repo_root, tmp_path_factory):
     return path
 
 
-def test_pitfall_35_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
+def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         str(path.relative_to(repo_root).as_posix())

@@ -12,10 +12,10 @@ import torch
 from gymnasium import spaces
 
 from spinup import registry
-from spinup.algos.pytorch.common.policies import load_actor_critic, make_get_action
+from spinup.algos.pytorch.common.acting import load_actor_critic, make_get_action
 from spinup.envs import space_from_json
+from spinup.runs.logger import load_policy
 from spinup.utils.errors import SpinupError
-from spinup.utils.logx import load_policy
 
 ALGOS = list(registry.algorithms())
 ON_POLICY = [row.name for row in registry.ROWS if row.on_policy]
@@ -34,21 +34,21 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_21_the_same_seed_repeats_and_another_does_not(train, algo):
+def test_the_same_seed_repeats_and_another_does_not(train, algo):
     runs = [train(algo, None, seed=s, epochs=2, num_envs=2) for s in (0, 0, 1)]
     assert runs[0].rows == runs[1].rows and equal(weights(runs[0]), weights(runs[1]))
     assert runs[0].rows != runs[2].rows and not equal(weights(runs[0]), weights(runs[2]))
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_21_nothing_depends_on_what_others_drew_before(train, algo):
+def test_nothing_depends_on_what_others_drew_before(train, algo):
     one = train(algo, None, seed=5)
     torch.randn(100)
     np.random.random(100)
     assert train(algo, None, seed=5).rows == one.rows
 
 
-def test_pitfall_21_seed_zero_is_a_seed(train):
+def test_seed_zero_is_a_seed(train):
     seen = []
 
     class Watch(gym.Wrapper):
@@ -78,7 +78,7 @@ def test_the_first_weights_depend_only_on_the_seed(train):
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_18_arguments_come_out_as_they_went_in(train, tmp_path, algo):
+def test_arguments_come_out_as_they_went_in(train, tmp_path, algo):
     function = registry.load(algo)
     defaults = {k: p.default for k, p in inspect.signature(function).parameters.items()}
     before = copy.deepcopy(defaults)
@@ -195,7 +195,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_19_every_argument_is_used(train, algo):
+def test_every_argument_is_used(train, algo):
     row = registry.get(algo)
     env = "Acrobot-v1" if row.on_policy else None
     base = {"epochs": 2, "max_ep_len": 12, **SENSITIVE.get(algo, {})}
@@ -212,7 +212,7 @@ def test_pitfall_19_every_argument_is_used(train, algo):
         assert not same, f"{name} changes nothing"
 
 
-def test_pitfall_19_an_unknown_argument_is_refused(train):
+def test_an_unknown_argument_is_refused(train):
     with pytest.raises(TypeError, match="clip_ration"):
         train("ppo", "CartPole-v1", clip_ration=0.2)
     with pytest.raises(TypeError, match="hiden_sizes"):
@@ -268,14 +268,14 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_17_the_log_has_its_columns_and_counts_the_steps_really_taken(train, algo):
+def test_the_log_has_its_columns_and_counts_the_steps_really_taken(train, algo):
     run = train(algo, None, epochs=3, num_envs=2)
     assert set(run.rows[0]) == EVERY | COLUMNS[algo]
     assert [row["Epoch"] for row in run.rows] == [0, 1, 2]
     assert [row["TotalEnvInteracts"] for row in run.rows] == [40, 80, 120]
 
 
-def test_pitfall_17_reset_rows_of_a_vector_environment_are_not_counted(train):
+def test_reset_rows_of_a_vector_environment_are_not_counted(train):
     run = train(
         "ppo",
         lambda: gym.make_vec("CartPole-v1", num_envs=2),
@@ -288,7 +288,7 @@ def test_pitfall_17_reset_rows_of_a_vector_environment_are_not_counted(train):
 
 
 @pytest.mark.parametrize("algo", ON_POLICY)
-def test_pitfall_22_an_epoch_without_a_finished_episode_logs_nan(train, algo):
+def test_an_epoch_without_a_finished_episode_logs_nan(train, algo):
     run = train(algo, "Pendulum-v1", epochs=2, steps_per_epoch=12, max_ep_len=1000, shards=2)
     for row in run.rows:
         assert all(math.isnan(row[k]) for k in ("AverageEpRet", "StdEpRet", "MaxEpRet", "EpLen"))
@@ -296,13 +296,13 @@ def test_pitfall_22_an_epoch_without_a_finished_episode_logs_nan(train, algo):
 
 
 @pytest.mark.parametrize("algo", ON_POLICY)
-def test_pitfall_15_an_epoch_of_one_step_trains(train, algo):
+def test_an_epoch_of_one_step_trains(train, algo):
     rows = train(algo, "Pendulum-v1", steps_per_epoch=1, epochs=2).rows
     assert len(rows) == 2 and all(math.isfinite(row["LossPi"]) for row in rows)
 
 
 @pytest.mark.parametrize("algo", OFF_POLICY)
-def test_pitfall_15_epochs_and_batches_of_one_step_train(train, algo):
+def test_epochs_and_batches_of_one_step_train(train, algo):
     known = inspect.signature(registry.load(algo)).parameters
     ones = {"update_after": 1, "update_every": 1, "batch_size": 1, "start_steps": 1, "n_steps": 1}
     settings = {k: v for k, v in ones.items() if k in known}
@@ -334,7 +334,7 @@ def test_entropy_is_summed_over_the_dimensions_of_the_action(train, algo):
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_pitfall_16_the_policy_saved_at_the_end_is_the_one_after_the_last_update(train, algo):
+def test_the_policy_saved_at_the_end_is_the_one_after_the_last_update(train, algo):
     env = "Pendulum-v1" if registry.get(algo).on_policy else None
     run = train(algo, env, epochs=3, save_freq=2)
     meta, tensors = load_policy(run.dir)
@@ -354,7 +354,7 @@ def test_pitfall_16_the_policy_saved_at_the_end_is_the_one_after_the_last_update
 
 
 @pytest.mark.parametrize("algo", ["ppo", "vpg", "trpo"])
-def test_pitfall_34_normalisers_are_trained_saved_and_loaded_with_the_policy(train, algo):
+def test_normalisers_are_trained_saved_and_loaded_with_the_policy(train, algo):
     ac_kwargs = {"hidden_sizes": (8,), "normalize_obs": True, "normalize_ret": True}
     run = train(algo, "Pendulum-v1", epochs=2, ac_kwargs=ac_kwargs)
     obs_filter = run.ac.pi.obs_filter

@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from spinup import run
-from spinup.algos.common.flags import ALIASES
+from spinup.cli.flags import ALIASES
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ import gymnasium
 import pytest
 
 from spinup import registry, run
-from spinup.algos.common import flags
-from spinup.utils import completion
+from spinup.cli import completion, flags
 
 ZSH = shutil.which("zsh")
 needs_zsh = pytest.mark.skipif(ZSH is None, reason="zsh is not installed here")

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from spinup import registry, run
-from spinup.algos.common.domains import DOMAINS
-from spinup.algos.common.flags import RUN_KEYS, arguments, explanations
+from spinup.cli.flags import RUN_KEYS, arguments, explanations
+from spinup.runs.arguments import DOMAINS
 
 # Numbers that have no usual range: what suits depends on the machine or on taste.
 NO_RANGE = {"seed", "save_freq", "shards", "num_threads"}

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spinup import registry, run
-from spinup.utils.run_utils import ExperimentGrid
+from spinup.grids.experiments import ExperimentGrid
 
 REFUSED = [
     ("pppo", "'pppo' is not a command (did you mean 'ppo'?); 'spinup help' lists them."),

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinup import registry, run
-from spinup.algos.common import cli
+from spinup.cli import plan as cli
+from spinup.grids.experiments import ExperimentGrid
 from spinup.utils.errors import SpinupError
-from spinup.utils.run_utils import ExperimentGrid
 
 CALLS = []
 
@@ -107,12 +107,12 @@ def train(*words):
 # ------------------------------------------------------- refused (test_malformed.py has the table)
 
 
-def test_pitfall_19_unknown_flag_names_the_nearest_known_one(capsys):
+def test_unknown_flag_names_the_nearest_known_one(capsys):
     assert spinup("fake", "--env", "Toy", "--save_frq", "3") == 2
     assert "did you mean '--save_freq'?" in capsys.readouterr().err
 
 
-def test_pitfall_29_words_are_never_executed(tmp_path):
+def test_words_are_never_executed(tmp_path):
     code = f"__import__('pathlib').Path({str(tmp_path / 'pwned')!r}).touch()"
     for flag in ("anything", "algo", "exp_name", "env_kwargs:x", "hid", "act", "gamma"):
         spinup("fake", "--env", "Toy", f"--{flag}", code)
@@ -199,13 +199,13 @@ def test_value_of_a_flag(words, key, value):
         (["--ac_kwargs:hidden_sizes", "[5]"], [5]),
     ],
 )
-def test_pitfall_30_hidden_sizes(words, sizes):
+def test_hidden_sizes(words, sizes):
     (call,) = train(*words)
     assert call["ac_kwargs"] == {"hidden_sizes": sizes}
 
 
 @pytest.mark.parametrize("name", ["1", "1e5", "True", "[1]", "None", "my run"])
-def test_pitfall_30_exp_name_stays_text(name):
+def test_exp_name_stays_text(name):
     (call,) = train("--exp_name", name)
     assert call["logger_kwargs"] == {
         "exp_name": name,
@@ -293,7 +293,7 @@ def test_the_most_copied_command_runs():
     assert call["logger_kwargs"]["output_dir"] == "data/installtest/installtest_s0"
 
 
-def test_pitfall_18_the_default_arguments_come_out_as_they_went_in():
+def test_the_default_arguments_come_out_as_they_went_in():
     train("--hid", "3", "--logger_kwargs:exp_name", "other")
     assert CALLS[0]["logger_kwargs"]["exp_name"] == "other"
     assert fake.__defaults__[1] == {} and fake.__defaults__[11] == {}
@@ -499,7 +499,7 @@ def test_parse_and_execute_grid_search_is_callable_from_python():
 # ------------------------------------------------------------------------- an algorithm's own file
 
 SCRIPT = """
-    from spinup.algos.common.cli import main
+    from spinup.cli.plan import main
 
 
     def mini(env_fn, ac_kwargs={}, seed=0, steps_per_epoch=10, epochs=1, gamma=0.9,

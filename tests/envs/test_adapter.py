@@ -180,7 +180,7 @@ def test_old_interface_becomes_the_new_one(base):
     assert ends == [(False, False), (False, False), (True, False)]
 
 
-def test_pitfall_02_time_limit_truncated_decides_what_the_old_done_means():
+def test_time_limit_truncated_decides_what_the_old_done_means():
     for info, expected in (
         ({}, (True, False)),
         ({"TimeLimit.truncated": True}, (False, True)),
@@ -202,7 +202,7 @@ def test_a_flag_without_done_does_not_end_the_episode():
     assert env.step(0)[2:4] == (False, False)
 
 
-def test_pitfall_03_gymnasiums_time_limit_around_an_old_environment_truncates():
+def test_gymnasiums_time_limit_around_an_old_environment_truncates():
     env = adapt_env(TimeLimit(old_env_class(gymnasium.Env)(length=9), 2))
     env.reset(seed=0)
     assert env.step(0)[2:4] == (False, False)
@@ -356,7 +356,7 @@ def test_adapted_environments_can_be_copied_and_pickled():
 # -- seeds --------------------------------------------------------------------------------------
 
 
-def test_pitfall_21_old_environments_are_seeded_through_their_seed_method():
+def test_old_environments_are_seeded_through_their_seed_method():
     cls = old_env_class()
     a, b, c = (rollout(adapt_env(cls()), seed) for seed in (0, 0, 1))
     assert same(a, b) and not same(a, c)
@@ -365,13 +365,13 @@ def test_pitfall_21_old_environments_are_seeded_through_their_seed_method():
     assert inner.seeds == [0]
 
 
-def test_pitfall_21_the_seed_method_is_found_below_wrappers():
+def test_the_seed_method_is_found_below_wrappers():
     cls = old_env_class(gymnasium.Env)
     a, b = (rollout(adapt_env(TimeLimit(OrderEnforcing(cls()), 50)), 7) for _ in range(2))
     assert same(a, b)
 
 
-def test_pitfall_21_a_large_seed_fits_old_generators():
+def test_a_large_seed_fits_old_generators():
     def seed(self, seed=None):
         self.rng = np.random.RandomState(seed)  # takes 32 bits and no more
 
@@ -379,7 +379,7 @@ def test_pitfall_21_a_large_seed_fits_old_generators():
     env.reset(seed=2**40 + 3)
 
 
-def test_pitfall_21_reset_seed_is_used_where_there_is_no_seed_method():
+def test_reset_seed_is_used_where_there_is_no_seed_method():
     def reset(self, seed=None):
         if seed is not None:
             self.rng = np.random.default_rng(seed)
@@ -390,14 +390,14 @@ def test_pitfall_21_reset_seed_is_used_where_there_is_no_seed_method():
     assert same(a, b) and not same(a, c)
 
 
-def test_pitfall_21_an_environment_that_cannot_be_seeded_says_so_once(record):
+def test_an_environment_that_cannot_be_seeded_says_so_once(record):
     cls = old_env_class(seed=None)
     for _ in range(3):
         adapt_env(cls()).reset(seed=0)
     assert len([w for w in record if "cannot be seeded" in str(w.message)]) == 1
 
 
-def test_pitfall_21_a_wrapper_that_promises_a_seed_and_cannot_keep_it(record):
+def test_a_wrapper_that_promises_a_seed_and_cannot_keep_it(record):
     class Promises:
         """`reset(**kwargs)` hands everything on to an environment that takes nothing."""
 
@@ -558,7 +558,7 @@ def test_the_probe_with_offset_actions_pays_for_the_shifted_action():
     assert rewards == [-1.0, 1.0]
 
 
-def test_pitfall_11_bounds_of_a_box_action_stay_per_dimension():
+def test_bounds_of_a_box_action_stay_per_dimension():
     env = adapt_env(make_env("spinup/ProbeActionAsymmetric-v0"))
     np.testing.assert_array_equal(env.action_space.low, np.array([-1, 0], np.float32))
     np.testing.assert_array_equal(env.action_space.high, np.array([3, 0.5], np.float32))

@@ -242,7 +242,7 @@ def test_arguments_reach_the_environment():
     assert make_env("Pendulum-v1", {"g": 3.5}, g=4.5).unwrapped.g == 4.5
 
 
-def test_pitfall_18_arguments_come_out_as_they_went_in():
+def test_arguments_come_out_as_they_went_in():
     env_kwargs = {"g": 3.5, "max_episode_steps": np.int64(4)}
     before = dict(env_kwargs)
     make_env("Pendulum-v1", env_kwargs)
@@ -372,7 +372,7 @@ def test_the_record_of_a_vector_environment():
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "HalfCheetah-v5", "FrozenLake-v1"])
-def test_pitfall_21_made_environments_repeat_with_their_seed(env_id):
+def test_made_environments_repeat_with_their_seed(env_id):
     def run(seed):
         env = adapt_env(make_env(env_id))
         env.action_space.seed(seed)

@@ -82,7 +82,7 @@ def test_observation_decides_the_best_action_only_where_it_should():
 
 
 @pytest.mark.parametrize("probe_id", IDS)
-def test_pitfall_21_the_same_seed_gives_the_same_episodes(probe_id):
+def test_the_same_seed_gives_the_same_episodes(probe_id):
     def run(seed):
         env = make_env(probe_id)
         env.action_space.seed(seed)
@@ -107,7 +107,7 @@ def test_probes_pass_gymnasiums_checker_and_need_no_adapter(probe_id):
         assert adapt_env(env) is env
 
 
-def test_pitfall_02_termination_and_truncation_are_told_apart():
+def test_termination_and_truncation_are_told_apart():
     env = make_env("spinup/ProbeTermination-v0")
     assert episode(env, 0, best_policy(env))[2:] == (True, False)
     env = make_env("spinup/ProbeTruncation-v0")
@@ -117,7 +117,7 @@ def test_pitfall_02_termination_and_truncation_are_told_apart():
     assert episode(env, 0, best_policy(env))[2:] == (True, True)
 
 
-def test_pitfall_03_a_time_limit_around_the_environment_is_a_truncation():
+def test_a_time_limit_around_the_environment_is_a_truncation():
     env = make_env("spinup/ProbeTimeLimit-v0")
     obs, rews, terminated, truncated = episode(env, 0, best_policy(env))
     assert (len(rews), terminated, truncated) == (5, False, True)
@@ -132,7 +132,7 @@ def test_values_of_episode_ends_by_hand():
         assert ends.true_value(np.array([t / 3], np.float32), 0.5) == value
 
 
-def test_pitfall_11_actions_outside_asymmetric_bounds_are_refused():
+def test_actions_outside_asymmetric_bounds_are_refused():
     env = make_env("spinup/ProbeActionAsymmetric-v0")
     for a, fits in (
         ([3.0, 0.5], True),
@@ -190,7 +190,7 @@ def test_registering_twice_is_silent():
         register_probes()
 
 
-def test_pitfall_35_importing_the_package_imports_no_framework():
+def test_importing_the_package_imports_no_framework():
     code = (
         "import sys, spinup.envs; "
         "print(sorted({'torch', 'tensorflow', 'mpi4py', 'mujoco', 'pygame'} & set(sys.modules)))"

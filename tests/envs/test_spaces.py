@@ -186,7 +186,7 @@ def test_a_long_space_does_not_fill_the_screen():
 # -- bounds -------------------------------------------------------------------------------------
 
 
-def test_pitfall_11_infinite_bounds_are_a_clear_error():
+def test_infinite_bounds_are_a_clear_error():
     require_finite_bounds("sac", spaces.Box(np.array([-1.0, 0], "f"), np.array([3.0, 0.5], "f")))
     space = spaces.Box(np.array([-1.0, -2.0], "f"), np.array([1.0, np.inf], "f"))
     with pytest.raises(SpinupError, match=r"sac .* dimension 1 .*finite"):
@@ -200,7 +200,7 @@ def test_a_dimension_without_a_choice_has_no_density():
     require_width("sac", spaces.Box(-1.0, 1.0, (2, 2)))
 
 
-def test_pitfall_11_bounds_whose_range_overflows_count_as_infinite():
+def test_bounds_whose_range_overflows_count_as_infinite():
     most = np.finfo(np.float32).max
     with pytest.raises(SpinupError, match="dimension 0"):
         require_finite_bounds("sac", spaces.Box(-most, most, (1,)))

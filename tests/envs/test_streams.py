@@ -78,7 +78,7 @@ def test_flags_of_an_ended_episode_do_not_last_into_the_next_step():
     assert not terminated.any() and not truncated.any() and streams.ended == []
 
 
-def test_pitfall_01_max_ep_len_is_a_truncation():
+def test_max_ep_len_is_a_truncation():
     streams = streams_of(lambda: Tape(length=50), max_ep_len=2)
     streams.step(zeros(streams))
     o2, _, terminated, truncated = streams.step(zeros(streams))
@@ -87,7 +87,7 @@ def test_pitfall_01_max_ep_len_is_a_truncation():
     assert streams.obs.tolist() == [[2, 0]]
 
 
-def test_pitfall_02_a_terminal_state_at_max_ep_len_stays_terminal():
+def test_a_terminal_state_at_max_ep_len_stays_terminal():
     streams = streams_of(lambda: Tape(length=2), max_ep_len=2)
     streams.step(zeros(streams))
     _, _, terminated, truncated = streams.step(zeros(streams))
@@ -105,7 +105,7 @@ def test_a_step_that_terminates_and_truncates_counts_as_terminated():
 
 
 @pytest.mark.parametrize("max_ep_len, length", [(3, 3), (5, 5), (100, 5)])
-def test_pitfall_03_the_shorter_of_both_time_limits_truncates(max_ep_len, length):
+def test_the_shorter_of_both_time_limits_truncates(max_ep_len, length):
     def env_fn():
         return gym.wrappers.TimeLimit(Tape(length=50), 5)
 
@@ -138,7 +138,7 @@ def test_streams_end_independently():
 # ---- seeds -----------------------------------------------------------------------------------
 
 
-def test_pitfall_21_every_episode_of_every_environment_gets_a_seed_of_its_own():
+def test_every_episode_of_every_environment_gets_a_seed_of_its_own():
     streams = streams_of(lambda: Tape(length=2), n=3)
     for _ in range(8):
         streams.step(zeros(streams))
@@ -150,7 +150,7 @@ def test_pitfall_21_every_episode_of_every_environment_gets_a_seed_of_its_own():
     assert [s for env in again.envs for s in env.seeds] == seeds
 
 
-def test_pitfall_21_an_environments_seeds_do_not_depend_on_its_neighbours():
+def test_an_environments_seeds_do_not_depend_on_its_neighbours():
     alone = streams_of(lambda: Tape(length=2), n=1)
     lengths = iter([2, 5, 7])
     among = streams_of(lambda: Tape(length=next(lengths)), n=3)
@@ -160,7 +160,7 @@ def test_pitfall_21_an_environments_seeds_do_not_depend_on_its_neighbours():
     assert alone.envs[0].seeds == among.envs[0].seeds
 
 
-def test_pitfall_21_action_and_observation_spaces_are_seeded():
+def test_action_and_observation_spaces_are_seeded():
     def draws():
         streams = streams_of(lambda: gym.make("Pendulum-v1"), n=2)
         return [
@@ -477,7 +477,7 @@ def test_a_vector_environment_of_another_size_than_num_envs_is_refused():
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_pitfall_04_a_vector_environments_final_observations_come_from_the_old_episode(mode):
+def test_a_vector_environments_final_observations_come_from_the_old_episode(mode):
     streams = streams_of(lambda: tape_vector(mode, cls=OwnVector))
     assert isinstance(streams, VectorStreams)
     finals = []

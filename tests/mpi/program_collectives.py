@@ -181,7 +181,7 @@ def check_sharded_backward_is_that_of_the_joined_batch():
     torch.testing.assert_close(info_again["mean"], info["mean"])
 
 
-def check_pitfall_25_parameters_without_gradient():
+def check_parameters_without_gradient():
     module = nn.ModuleDict({"all": nn.Linear(2, 2), "some": nn.Linear(2, 2), "none": net()})
     module["frozen"] = nn.Linear(2, 2).requires_grad_(False)
     x = torch.ones(3, 2)
@@ -197,7 +197,7 @@ def check_pitfall_25_parameters_without_gradient():
     mpi_pytorch.mpi_avg_grads(nn.Tanh())
 
 
-def check_pitfall_25_gradients_travel_in_one_message():
+def check_gradients_travel_in_one_message():
     import contextlib
 
     sent = []
@@ -240,7 +240,7 @@ def check_sync_params():
     mpi_pytorch.sync_params(nn.Tanh())
 
 
-def check_pitfall_26_one_thread_a_process():
+def check_one_thread_a_process():
     torch.set_num_threads(2)
     mpi_pytorch.setup_pytorch_for_mpi()
     assert torch.get_num_threads() == 1

@@ -46,7 +46,7 @@ def checkpoints(folder):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("rank", [0, 1])
-def test_pitfall_24_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank):
+def test_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank):
     job = start(*words(fault="raise", rank=rank))
     job.until(lambda: "failed:" in job.stderr or job.process.poll() is not None)
     seen = time.monotonic()
@@ -62,7 +62,7 @@ def test_pitfall_24_an_exception_ends_the_job_with_its_traceback_last(start, tmp
 
 
 @pytest.mark.mpi
-def test_pitfall_24_an_exception_before_training_ends_the_job(start):
+def test_an_exception_before_training_ends_the_job(start):
     # Open MPI's mpirun sometimes stays for ever then: the launcher ends it
     job = start(*words(fault="import"))
     assert job.wait(40) != 0

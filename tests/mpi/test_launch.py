@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spinup.grids.experiments import process_count
 from spinup.utils import mpi_launch, mpi_tools
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_launch import Launch, find_mpirun, mpirun_command, physical_cores
-from spinup.utils.run_utils import process_count
 
 HERE = Path(__file__).parent
 TINY = [
@@ -61,7 +61,7 @@ def test_an_algorithms_own_module_with_a_hostfile(start, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("flags", [[], ["--cpu", 2]])
-def test_pitfall_24_under_an_outer_launcher_nothing_is_forked(start, tmp_path, flags):
+def test_under_an_outer_launcher_nothing_is_forked(start, tmp_path, flags):
     words = ["-np", 2, "--oversubscribe", "python", "-m", "spinup.run", "ppo", *TINY, *flags]
     job = start(*words, program="mpirun")
     assert job.wait() == 0
@@ -72,7 +72,7 @@ def test_pitfall_24_under_an_outer_launcher_nothing_is_forked(start, tmp_path, f
 
 
 @pytest.mark.mpi
-def test_pitfall_22_a_users_script_where_a_rank_finishes_no_episode(start, tmp_path):
+def test_a_users_script_where_a_rank_finishes_no_episode(start, tmp_path):
     job = start(HERE / "program_user.py", "out")
     assert job.wait() == 0
     table = rows(tmp_path / "out")
@@ -85,7 +85,7 @@ def test_pitfall_22_a_users_script_where_a_rank_finishes_no_episode(start, tmp_p
 
 
 @pytest.mark.mpi
-def test_pitfall_23_an_uneven_split_is_refused_in_one_sentence(start, tmp_path):
+def test_an_uneven_split_is_refused_in_one_sentence(start, tmp_path):
     job = start("-m", "spinup.run", "ppo", *(w if w != "64" else "65" for w in TINY), "--cpu", 2)
     assert job.wait() == 2
     last = job.stderr.rstrip().splitlines()[-1]
@@ -172,7 +172,7 @@ def test_auto_is_the_number_of_cores_we_may_use(environment):
     code = """
         import os
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        from spinup.utils.run_utils import process_count
+        from spinup.grids.experiments import process_count
         print(process_count("auto"))
     """
     assert run(code, environment=environment).stdout == "1\n"
@@ -195,7 +195,7 @@ def fake_mpirun(monkeypatch, tmp_path):
     return make
 
 
-def test_pitfall_38_the_command_for_open_mpi(fake_mpirun):
+def test_the_command_for_open_mpi(fake_mpirun):
     mpirun = fake_mpirun("mpirun", "mpirun (Open MPI) 5.0.11")
     program = ["python", "-m", "spinup.run", "ppo"]
     plain = [mpirun, "-np", "3", "--oversubscribe", "--bind-to"]
@@ -219,7 +219,7 @@ def test_the_command_for_mpich(fake_mpirun):
     assert listed == [mpirun, "-n", "2", "-f", "file", *program]
 
 
-def test_pitfall_38_a_module_is_started_again_as_a_module(environment):
+def test_a_module_is_started_again_as_a_module(environment):
     code = "from spinup.utils.mpi_launch import this_program; print(this_program()[1:])"
     done = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", code, "a b"],
@@ -246,7 +246,7 @@ def test_shards_default_to_processes_and_are_dealt_in_order(monkeypatch, count, 
     assert shards.count == (procs if count is None else count)
 
 
-def test_pitfall_23_what_does_not_divide_is_said_with_what_would(monkeypatch):
+def test_what_does_not_divide_is_said_with_what_would(monkeypatch):
     monkeypatch.setattr(mpi_tools, "num_procs", lambda: 4)
     with pytest.raises(SpinupError, match=r"shards=6 cannot be split .* use a multiple of 4"):
         mpi_tools.Shards(6)

@@ -68,7 +68,7 @@ def test_gradients_replace_those_of_the_step_before():
     assert torch.equal(grads(net), grads(other))
 
 
-def test_pitfall_25_a_parameter_that_nothing_depends_on_has_a_gradient_of_zero():
+def test_a_parameter_that_nothing_depends_on_has_a_gradient_of_zero():
     net = network()
     net.unused = nn.Parameter(torch.ones(2))
     backward(loss_of(net), net, batches(2), Shards(2))

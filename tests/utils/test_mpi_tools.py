@@ -78,7 +78,7 @@ def test_statistics_of_chunks_are_numpys_on_the_joined_data(parts):
     assert all(type(x) is float for x in got)
 
 
-def test_pitfall_22_statistics_of_nothing_are_nan():
+def test_statistics_of_nothing_are_nan():
     for nothing in ([], [[]], [np.zeros(0), np.zeros(0)]):
         assert np.isnan(chunk_statistics(nothing)).all()
     assert np.isnan(mpi_tools.mpi_statistics_scalar([], with_min_and_max=True)).all()
@@ -123,7 +123,7 @@ def test_sums_leave_their_parts_alone():
         assert all(p.tolist() == [1, 1] for p in parts)
 
 
-def test_pitfall_23_uneven_splits_are_refused_with_what_would_divide():
+def test_uneven_splits_are_refused_with_what_would_divide():
     assert Shards(4).split("steps_per_epoch", 40) == 10
     with pytest.raises(SpinupError, match=r"steps_per_epoch=42 .* 4 shards: .* 40 or 44"):
         Shards(4).split("steps_per_epoch", 42)

@@ -37,7 +37,7 @@ def test_the_same_key_gives_the_same_numbers():
         assert 0 <= Seeds(5).integer(purpose) < 2**32
 
 
-def test_pitfall_21_draws_of_one_consumer_do_not_shift_another():
+def test_draws_of_one_consumer_do_not_shift_another():
     seeds = Seeds(1)
     explore = seeds.generator("explore", 0)
     want = Seeds(1).generator("env", 0, 2).random(3).tolist()
@@ -46,7 +46,7 @@ def test_pitfall_21_draws_of_one_consumer_do_not_shift_another():
     assert seeds.generator("env", 0, 2).random(3).tolist() == want
 
 
-def test_pitfall_21_seed_zero_is_a_seed_like_any_other():
+def test_seed_zero_is_a_seed_like_any_other():
     draws = [Seeds(s).generator("init").random(2).tolist() for s in (0, 1, 2)]
     assert all(a != b for a, b in itertools.combinations(draws, 2))
     assert Seeds(0).generator("init").random(2).tolist() == draws[0]
@@ -78,7 +78,7 @@ def test_an_unknown_purpose_is_an_error():
         Seeds(0).generator("luck")
 
 
-def test_pitfall_21_pythons_and_numpys_global_generators_are_seeded():
+def test_pythons_and_numpys_global_generators_are_seeded():
     def draws():
         return [random.random(), float(np.random.random())]
 

@@ -28,8 +28,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from spinup.algos.common.collect import env_actions
 from spinup.algos.common.replay import check_count as check_count
-from spinup.algos.common.training import Run, TrainingDiverged
 from spinup.envs.adapter import adapt_env
+from spinup.runs.run import Run, TrainingDiverged
 
 Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

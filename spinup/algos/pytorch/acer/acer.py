@@ -15,10 +15,10 @@ import torch
 from torch.nn.functional import log_softmax
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.acer import core
 from spinup.algos.pytorch.acer.core import TrajectoryBuffer as TrajectoryBuffer
 from spinup.algos.pytorch.acer.core import chosen, minimize, polyak_update, target_copy
+from spinup.cli.plan import main
 
 
 def retrace(q, v2, rho, batch, gamma=0.99, lam=1.0):

@@ -9,6 +9,7 @@ from torch.distributions import Categorical
 from spinup.algos.common import replay
 from spinup.algos.common.interaction import Interaction
 from spinup.algos.common.schedules import linear_schedule
+from spinup.algos.pytorch.common.acting import NetPolicy, make_get_action, numpy_net
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     Tanh,
@@ -20,7 +21,6 @@ from spinup.algos.pytorch.common.nets import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
-from spinup.algos.pytorch.common.policies import NetPolicy, make_get_action, numpy_net
 from spinup.algos.pytorch.common.qnets import (
     BoundedActor,
     MLPDiscreteQFunction,

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from spinup import registry
-from spinup.algos.common.training import Run, TrainingDiverged
 from spinup.algos.pytorch.common import compiling
+from spinup.algos.pytorch.common.acting import make_policy
 from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
-from spinup.algos.pytorch.common.policies import make_policy
+from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
 

@@ -13,10 +13,10 @@ What differs from the paper is listed in the README beside this file.
 import torch
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.ddpg import core
 from spinup.algos.pytorch.ddpg.core import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.ddpg.core import flat, frozen, minimize, polyak_update, target_copy
+from spinup.cli.plan import main
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma):

@@ -9,6 +9,7 @@ from spinup.algos.common.interaction import Interaction
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
 from spinup.algos.common.schedules import linear_schedule
+from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
@@ -19,7 +20,6 @@ from spinup.algos.pytorch.common.nets import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
-from spinup.algos.pytorch.common.policies import make_get_action
 from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction, MLPDuelingQ
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.utils.errors import SpinupError

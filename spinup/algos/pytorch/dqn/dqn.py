@@ -15,10 +15,10 @@ import torch
 from torch.nn.functional import huber_loss, mse_loss
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.dqn import core
 from spinup.algos.pytorch.dqn.core import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.dqn.core import minimize, polyak_update, target_copy
+from spinup.cli.plan import main
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):

@@ -17,6 +17,7 @@ from torch.optim import Adam
 
 from spinup.algos.common.interaction import Interaction
 from spinup.algos.common.schedules import linear_schedule
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.nets import ObsFilter
 from spinup.algos.pytorch.common.offpolicy import (
@@ -25,7 +26,6 @@ from spinup.algos.pytorch.common.offpolicy import (
     action_limits,
     target_copy,
 )
-from spinup.algos.pytorch.common.policies import make_get_action, make_policy
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg.core import MLPActorCritic as DDPGNetworks
 from spinup.algos.pytorch.ddpg.ddpg import ddpg, ddpg_update

@@ -13,8 +13,8 @@ What differs from the paper is listed in the README beside this file.
 
 import numpy as np
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.her import core
+from spinup.cli.plan import main
 from spinup.utils.errors import SpinupError
 
 

@@ -15,10 +15,10 @@ from functools import partial
 import torch
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo.core import PPOBuffer as PPOBuffer
 from spinup.algos.pytorch.ppo.core import advantages, backward, clipped_step, evaluate, minibatches
+from spinup.cli.plan import main
 from spinup.utils.errors import SpinupError
 
 

@@ -7,7 +7,6 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.training import Scalar
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPCategoricalActor,
@@ -31,6 +30,7 @@ from spinup.algos.pytorch.common.onpolicy import (
     update_normalizer,
 )
 from spinup.algos.pytorch.common.run import TorchRun
+from spinup.runs.run import Scalar
 from spinup.utils.mpi_pytorch import backward, evaluate
 
 __all__ = [

@@ -13,9 +13,9 @@ from functools import partial
 
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.reinforce import core
 from spinup.algos.pytorch.reinforce.core import backward, evaluate, rewards_to_go
+from spinup.cli.plan import main
 
 
 def compute_loss_pi(ac, batch):

@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common.interaction import Interaction
+from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
@@ -28,7 +29,6 @@ from spinup.algos.pytorch.common.offpolicy import (
     polyak_update,
     target_copy,
 )
-from spinup.algos.pytorch.common.policies import make_get_action
 from spinup.algos.pytorch.common.qnets import (
     MLPDiscreteQFunction,
     MLPQFunction,

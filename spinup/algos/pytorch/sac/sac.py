@@ -14,7 +14,6 @@ What differs from the paper is listed in the README beside this file.
 import torch
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.sac import core
 from spinup.algos.pytorch.sac.core import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.sac.core import (
@@ -25,6 +24,7 @@ from spinup.algos.pytorch.sac.core import (
     target_copy,
     twin_q,
 )
+from spinup.cli.plan import main
 
 
 def soft_value(ac, ac_q, o, alpha):

@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common.interaction import Interaction, check_count
+from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
@@ -24,7 +25,6 @@ from spinup.algos.pytorch.common.offpolicy import (
     polyak_update,
     target_copy,
 )
-from spinup.algos.pytorch.common.policies import make_get_action
 from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.envs.spaces import require_finite_bounds

@@ -13,10 +13,10 @@ What differs from the paper is listed in the README beside this file.
 import torch
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.td3 import core
 from spinup.algos.pytorch.td3.core import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.td3.core import frozen, minimize, polyak_update, target_copy, twin_q
+from spinup.cli.plan import main
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):

@@ -17,10 +17,10 @@ from functools import partial
 import torch
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.trpo import core
 from spinup.algos.pytorch.trpo.core import GAEBuffer as GAEBuffer
 from spinup.algos.pytorch.trpo.core import advantages, backward, conjugate_gradient, evaluate
+from spinup.cli.plan import main
 from spinup.utils.errors import SpinupError
 
 

@@ -15,10 +15,10 @@ from functools import partial
 
 from torch.optim import Adam
 
-from spinup.algos.common.cli import main
 from spinup.algos.pytorch.vpg import core
 from spinup.algos.pytorch.vpg.core import VPGBuffer as VPGBuffer
 from spinup.algos.pytorch.vpg.core import advantages, backward, evaluate
+from spinup.cli.plan import main
 
 
 def compute_loss_pi(ac, batch):

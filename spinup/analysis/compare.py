@@ -1,0 +1,464 @@
+"""Which algorithm is better, by how much, and can one tell from so few seeds?
+
+    python -m spinup.run compare data/ppo data/sac
+    python -m spinup.run compare data/ppo data/td3 data/sac --save figures/ --json numbers.json
+
+Each argument is a folder of runs (or a prefix of folders) of one algorithm, in one or several
+environments. The statistics follow Agarwal et al., "Deep Reinforcement Learning at the Edge of the
+Statistical Precipice" (2021), and are checked against the authors' `rliable`; `docs/plotting.md`
+says what each number means and how "established" is decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.analysis import compare_figures, curves, plot
+from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
+from spinup.analysis.curves import Curve
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def read_algorithms(
+    logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    xaxis: str = plot.DEFAULT_XAXIS,
+    value: str = plot.DEFAULT_VALUE,
+    until: float | None = None,
+) -> dict[str, dict[str, list[Curve]]]:
+    """Algorithm -> environment -> the curve of each run, for the environments all have in common.
+
+    A name that is a folder means that folder alone, any other is a prefix. What cannot be used is
+    named on standard error.
+    """
+    if len(logdirs) < 2:
+        raise SpinupError("Give two folders of runs or more, one for each algorithm.")
+    names = _names(logdirs, legend)
+    owners: dict[Path, str] = {}
+    found: dict[str, dict[str, list[Curve]]] = {}
+    every: list[curves.Run] = []
+    for name, given in zip(names, logdirs, strict=True):
+        exact = os.path.isdir(os.path.expanduser(given))
+        folders = [os.path.expanduser(given)] if exact else curves.complete([given])
+        runs = curves.read_runs(folders, {xaxis, value})
+        found[name] = {}
+        for run in runs:
+            other = owners.setdefault(run.folder.resolve(), name)
+            if other != name:
+                raise SpinupError(
+                    f"{run.folder} belongs to both {other} and {name}; give each its own folder."
+                )
+            if not run.length:
+                continue
+            curve = _curve(run, xaxis, value, until)
+            if curve is not None:
+                found[name].setdefault(run.env, []).append(curve)
+        every += runs
+        if not runs:
+            raise SpinupError(f"No run in {given}; check the path.")
+        experiments = sorted({(run.env, run.exp_name) for run in runs})
+        if len(experiments) > len({env for env, _ in experiments}):
+            several = ", ".join(sorted({exp for _, exp in experiments}))
+            _note(f"{name} takes several experiments as one algorithm ({several}).")
+    logged = any({xaxis, value} <= set(run.columns) for run in every)
+    if until is not None and logged and not any(found.values()):
+        raise SpinupError(f"No run has a finite {value} before --until {until:g}; raise it.")
+    if not any(found.values()) and any(run.length for run in every):
+        raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
+    curves.report(every, "compare")
+    return _common(found)
+
+
+def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curve | None:
+    missing = [c for c in (xaxis, value) if c not in run.columns]
+    if missing:
+        run.problems.append(f"there is no column {missing[0]}, the run is left out")
+        return None
+    x, y = curves.clean_curve(run.columns[xaxis], run.columns[value])
+    if until is not None and len(x):
+        x, y = x[x <= until], y[x <= until]
+        if not len(x):
+            run.problems.append(f"nothing is left before --until {until:g}, the run is left out")
+            return None
+    if not len(x):
+        run.problems.append(f"there is no finite {value} yet, the run is left out")
+        return None
+    return x, y
+
+
+def _names(logdirs: Sequence[str], legend: Sequence[str] | None) -> list[str]:
+    if legend and len(legend) != len(logdirs):
+        raise SpinupError(
+            f"--legend has {len(legend)} names for {len(logdirs)} folders; give one for each."
+        )
+    names = list(legend or [os.path.basename(os.path.normpath(d)) for d in logdirs])
+    if not legend and len(set(names)) < len(names):  # a/ppo and b/ppo
+        names = [os.path.normpath(d) for d in logdirs]
+    if len(set(names)) < len(names):
+        raise SpinupError(
+            f"Two algorithms have one name ({', '.join(names)}); use -l to name them."
+        )
+    return names
+
+
+def _common(found: dict[str, dict[str, list[Curve]]]) -> dict[str, dict[str, list[Curve]]]:
+    shared = set.intersection(*(set(envs) for envs in found.values()))
+    if not shared:
+        have = "; ".join(f"{name}: {', '.join(sorted(e)) or 'none'}" for name, e in found.items())
+        raise SpinupError(f"The algorithms have no environment in common ({have}).")
+    for name, envs in found.items():
+        alone = sorted(set(envs) - shared)
+        if alone:
+            _note(f"{name} has runs in {', '.join(alone)}, which not all have, left out.")
+    return {name: {env: envs[env] for env in sorted(shared)} for name, envs in found.items()}
+
+
+def final_scores(runs: Mapping[str, Mapping[str, Sequence[Curve]]], last: int = 10) -> Scores:
+    """A run's score: the mean of its last `last` rows."""
+    if last < 1:
+        raise SpinupError(f"--last must be at least 1, not {last}.")
+    return {
+        name: {env: np.array([y[-last:].mean() for _, y in c]) for env, c in envs.items()}
+        for name, envs in runs.items()
+    }
+
+
+def _note(message: str) -> None:
+    print(f"compare: {message}", file=sys.stderr)
+
+
+# ------------------------------------------------------------------------------------ normalisation
+
+
+def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tuple[float, float]]:
+    """Environment -> the score that becomes 0 and the score that becomes 1.
+
+    Args:
+        given: `none`, `pool` (lowest and highest score of any run), a JSON file
+            `{"env": [low, high]}`, or `env=low,high` for each environment. By default `pool` with
+            several environments, whose returns cannot be averaged as they are, and `none` with one.
+    """
+    environments = list(next(iter(scores.values())))
+    words = list(given or ["pool" if len(environments) > 1 else "none"])
+    if words == ["none"]:
+        return dict.fromkeys(environments, (0.0, 1.0))
+    if words == ["pool"]:
+        pools = {e: np.concatenate([s[e] for s in scores.values()]) for e in environments}
+        return {e: (float(p.min()), float(p.max())) for e, p in pools.items()}
+    table = _read_reference(words[0]) if words[0].endswith(".json") else _parse_reference(words)
+    missing = [e for e in environments if e not in table]
+    if missing:
+        raise SpinupError(f"--normalise says nothing about {', '.join(missing)}.")
+    for env in environments:
+        if not np.isfinite(table[env]).all():
+            raise SpinupError(f"--normalise has a score for {env} that is not finite.")
+        if table[env][0] == table[env][1]:
+            raise SpinupError(f"--normalise has twice the same score for {env}.")
+    return {e: table[e] for e in environments}
+
+
+def _read_reference(path: str) -> dict[str, tuple[float, float]]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {str(env): (float(low), float(high)) for env, (low, high) in content.items()}
+    except OSError as error:
+        raise SpinupError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise SpinupError(
+            f'{path} must hold {{"environment": [low, high], ...}} as JSON.'
+        ) from None
+
+
+def _parse_reference(words: Sequence[str]) -> dict[str, tuple[float, float]]:
+    table = {}
+    for word in words:
+        env, _, pair = word.rpartition("=")
+        try:
+            low, high = (float(v) for v in pair.split(","))
+        except ValueError:
+            raise SpinupError(
+                f"--normalise takes none, pool, a .json file or ENV=LOW,HIGH, not {word}."
+            ) from None
+        table[env] = (low, high)
+    return table
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+
+def compare(
+    logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    *,
+    xaxis: str = plot.DEFAULT_XAXIS,
+    value: str = plot.DEFAULT_VALUE,
+    last: int = 10,
+    until: float | None = None,
+    normalise: Sequence[str] | None = None,
+    smooth: int = 1,
+    reps: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Reads runs and compares them; all numbers as plain lists, ready for JSON."""
+    if seed < 0:
+        raise SpinupError(f"--seed must be 0 or more, not {seed}.")
+    curves.smooth_values([], smooth)  # refuses a wrong window before anything is read
+    runs = read_algorithms(logdirs, legend, xaxis, value, until)
+    raw = final_scores(runs, last)
+    _note_lengths(runs, xaxis)
+    reference = normalisation(normalise, raw)
+    scores = {
+        name: {env: scaled(s, reference[env]) for env, s in envs.items()}
+        for name, envs in raw.items()
+    }
+    result: dict[str, Any] = {
+        "xaxis": xaxis,
+        "value": value,
+        "last": last,
+        "reps": reps,
+        "seed": seed,
+        "normalised": any(r != (0.0, 1.0) for r in reference.values()),
+        "environments": {env: {"zero": low, "one": high} for env, (low, high) in reference.items()},
+        "scores": {
+            name: {env: s.tolist() for env, s in envs.items()} for name, envs in raw.items()
+        },
+    }
+    result.update(compare_scores(scores, reps, seed))
+    result["efficiency"] = efficiency(runs, reference, min(reps, CURVE_REPS), seed, smooth)
+    return result
+
+
+def _note_no_display() -> None:
+    _note("there is no display, the figure goes into a file.")
+
+
+def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str) -> None:
+    for env in next(iter(runs.values())):
+        ends = [c[0][-1] for envs in runs.values() for c in envs[env]]
+        if min(ends) < 0.9 * max(ends):
+            _note(
+                f"the runs in {env} end between {plot.thousands(min(ends))} and "
+                f"{plot.thousands(max(ends))} of {xaxis}, each is scored at its own end; --until "
+                "cuts them at the same."
+            )
+
+
+# ------------------------------------------------------------------------------------------- output
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """What the command prints."""
+    scores, environments = result["scores"], result["environments"]
+    seeds = sorted({len(s) for envs in scores.values() for s in envs.values()})
+    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    many = f"{len(environments)} environment{'s' if len(environments) > 1 else ''}"
+    lines = [
+        f"{len(scores)} algorithms, {many}, {count} seed{'' if count == '1' else 's'} each. "
+        f"A run's score is the mean of {result['value']} over its last {result['last']} rows.",
+        "",
+        *_table(
+            ["environment", *scores],
+            [
+                [env, *(f"{np.mean(s[env]):.4g} ({len(s[env])})" for s in scores.values())]
+                for env in environments
+            ],
+        ),
+        "(mean score, number of seeds)",
+        "",
+    ]
+    if result["normalised"]:
+        lines += [
+            "From here on scores are normalised: "
+            + ", ".join(
+                f"{env} {short(r['zero'])} to {short(r['one'])}" for env, r in environments.items()
+            )
+            + " become 0 to 1.",
+            "",
+        ]
+    lines += _table(
+        ["algorithm", "runs", "IQM", "95 % CI", "mean", "95 % CI"],
+        [
+            [name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"])]
+            + [short(a["mean"]), _range(a["mean_ci"])]
+            for name, a in result["algorithms"].items()
+        ],
+    )
+    lines += [
+        "",
+        *_table(
+            ["probability of improvement", "", "95 % CI", "p"],
+            [
+                [f"{p['x']} over {p['y']}", f"{p['improvement']:.2f}"]
+                + [_range(p["improvement_ci"]), short(p["p"])]
+                for p in result["pairs"]
+            ],
+        ),
+        "",
+        *(p["sentence"] for p in result["pairs"]),
+    ]
+    if len(result["pairs"]) > 1:
+        lines.append(
+            f"(The 5 % are shared by {len(result['pairs'])} comparisons: each is made at the "
+            f"{100 * result['pairs'][0]['alpha']:.2g} % level.)"
+        )
+    return "\n".join(lines)
+
+
+def _range(pair: Sequence[float]) -> str:
+    return f"{short(pair[0])} to {short(pair[1])}"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in [header, ["-" * w for w in widths], *rows]
+    ]
+
+
+# ------------------------------------------------------------------------------------- command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="spinup compare",
+        description="Compares algorithms over seeds and environments and says what is established.",
+    )
+    parser.add_argument(
+        "logdir", nargs="+", help="one folder of runs, or prefix of folders, for each algorithm"
+    )
+    parser.add_argument("-l", "--legend", nargs="+", help="a name for each algorithm")
+    parser.add_argument(
+        "-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps (%(default)s)"
+    )
+    parser.add_argument(
+        "-y", "--value", default=plot.DEFAULT_VALUE, help="column with the returns (%(default)s)"
+    )
+    parser.add_argument(
+        "--last",
+        type=int,
+        default=10,
+        help="a run's score is the mean of so many last rows (%(default)s)",
+    )
+    parser.add_argument("--until", type=float, help="leave out what comes after this x")
+    parser.add_argument(
+        "--normalise",
+        "--normalize",
+        nargs="+",
+        metavar="HOW",
+        help="none, pool (lowest and highest score become 0 and 1), a JSON file "
+        '{"env": [low, high]}, or ENV=LOW,HIGH ...; default: pool if there are several '
+        "environments",
+    )
+    parser.add_argument(
+        "-s",
+        "--smooth",
+        type=int,
+        default=1,
+        help="moving average of the efficiency curves (%(default)s)",
+    )
+    parser.add_argument(
+        "--reps", type=int, default=10_000, help="replicates of the bootstrap (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)")
+    parser.add_argument(
+        "--save",
+        metavar="FILE|DIR",
+        nargs="+",
+        action="extend",
+        help="write all panels into one file (.png, .pdf, .svg), or each into a folder",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all numbers")
+    return parser
+
+
+def make_comparison(
+    logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    *,
+    save: Sequence[str] | None = None,
+    json_file: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Compares, prints, and writes or shows the figures; `options` are those of `compare`.
+
+    Returns:
+        All numbers.
+    """
+    _check_outputs(save, json_file)
+    result = compare(logdirs, legend, **options)
+    print(text(result))
+    if json_file:
+        _write_json(Path(json_file), result)
+    if not save and plot.can_show():
+        compare_figures.show(result)
+        return result
+    if not save:
+        _note_no_display()
+    compare_figures.save_figures(result, save or ["spinup-compare.png"])
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m spinup.run compare ...`; returns the exit status."""
+    try:
+        args = _parser().parse_args(argv)
+        make_comparison(
+            args.logdir,
+            args.legend,
+            save=args.save,
+            json_file=args.json,
+            xaxis=args.xaxis,
+            value=args.value,
+            last=args.last,
+            until=args.until,
+            normalise=args.normalise,
+            smooth=args.smooth,
+            reps=args.reps,
+            seed=args.seed,
+        )
+    except SpinupError as error:
+        print(f"spinup: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
+    for given in save or []:
+        suffix = Path(given).suffix.lower()
+        if suffix in plot.FORMATS:
+            plot.output_files(given)
+        elif suffix and not os.path.isdir(given):
+            raise SpinupError(
+                f"--save takes a folder or a file that ends in {', '.join(plot.FORMATS)}, "
+                f"not {given}."
+            )
+        else:
+            plot.output_files(Path(given) / f"{compare_figures.PANELS[0]}.png")
+    if json_file and not Path(json_file).absolute().parent.is_dir():
+        raise SpinupError(f"Cannot write {json_file} (there is no such folder).")
+    if json_file and Path(json_file).is_dir():
+        raise SpinupError(f"Cannot write {json_file} (Is a directory).")
+
+
+def _write_json(path: Path, result: Mapping[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SpinupError(f"Cannot write {path} ({error.strerror}).") from None
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

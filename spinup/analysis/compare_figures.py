@@ -1,0 +1,173 @@
+"""The figures of `spinup compare`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spinup.analysis import plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PANELS = ("aggregates", "improvement", "profiles", "efficiency")
+
+
+def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
+    """Draws the panels `aggregates` (an axes `mean` goes with it), `improvement`, `profiles` and
+    `efficiency` that are asked for.
+    """
+    styles = dict(zip(result["algorithms"], itertools.cycle(plot.styles()), strict=False))
+    score = "Normalised score" if result["normalised"] else plot.axis_label(result["value"])
+    for key, title in (("aggregates", "IQM"), ("mean", "Mean")):
+        if key in panels:
+            _draw_intervals(panels[key], title, score, result, styles)
+    if "improvement" in panels:
+        _draw_improvement(panels["improvement"], result)
+    if "profiles" in panels:
+        ax = panels["profiles"]
+        tau = result["profiles"]["tau"]
+        found = {
+            n: (tau, *(entry[k] for k in ("share", "low", "high")))
+            for n, entry in result["profiles"]["algorithms"].items()
+        }
+        _draw_lines(ax, found, styles)
+        ax.set(xlabel=f"{score} τ", ylabel="Share of runs above τ", ylim=(-0.02, 1.02))
+        ax.set_title("Performance profiles")
+    if "efficiency" in panels:
+        ax = panels["efficiency"]
+        data = result["efficiency"]
+        found = {
+            n: tuple(entry[k] for k in ("x", "iqm", "low", "high"))
+            for n, entry in data["algorithms"].items()
+        }
+        _draw_lines(ax, found, styles)
+        plot.set_x_range(ax, ax.lines)
+        steps = data["unit"] == "steps"
+        ax.set_xlabel(
+            plot.axis_label(result["xaxis"]) if steps else "Share of each environment's steps"
+        )
+        ax.set_ylabel(f"IQM of the {score[0].lower()}{score[1:]}")
+        ax.set_title("Sample efficiency")
+    for ax in panels.values():
+        plot.finish_axes(ax)
+
+
+def _draw_intervals(
+    ax: Axes, title: str, label: str, result: Mapping[str, Any], styles: Mapping[str, Any]
+) -> None:
+    key = title.lower()
+    for i, (name, entry) in enumerate(result["algorithms"].items()):
+        low, high = entry[f"{key}_ci"]
+        colour = styles[name][0]
+        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([entry[key]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+    _name_rows(ax, list(result["algorithms"]))
+    ax.set_xlabel(label)
+    ax.set_title(f"{title}, 95 % CI")
+    ends = [v for a in result["algorithms"].values() for v in (*a["iqm_ci"], *a["mean_ci"])]
+    margin = 0.1 * (max(ends) - min(ends)) or 0.5
+    ax.set_xlim(min(ends) - margin, max(ends) + margin)  # the same for both
+
+
+def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
+    names = []
+    for i, pair in enumerate(result["pairs"]):
+        colour = plot.COLOURS[0] if pair["verdict"] == "established" else "0.5"
+        low, high = pair["improvement_ci"]
+        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([pair["improvement"]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+        names.append(f"{pair['x']} > {pair['y']}")
+    ax.axvline(0.5, color="0.3", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    _name_rows(ax, names)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel("P(a run is better)")
+    ax.set_title("Probability of improvement")
+
+
+def _name_rows(ax: Axes, names: list[str]) -> None:
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)  # the first at the top
+    ax.grid(False, axis="y")
+    ax.tick_params(axis="y", length=0)
+
+
+def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -> None:
+    for i, (name, (x, line, low, high)) in enumerate(found.items()):
+        colour, dashes = styles[name]
+        marker = "o" if len(x) == 1 else None  # a line through one point is invisible
+        look = {"color": colour, "linestyle": dashes, "marker": marker}
+        ax.plot(x, line, zorder=3, gid=f"curve-{i}", **look)
+        band = plot.draw_band(ax, x, low, high, colour, plot.shade_of(len(found)))
+        band.set_gid(f"band-{i}")
+    ax.margins(x=0)
+
+
+def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
+    """One file with all panels for a file's name, one file a panel for a folder's."""
+    written: list[Path] = []
+    for given in save:
+        if Path(given).suffix.lower() in plot.FORMATS:
+            (file,) = plot.output_files(given)
+            with plot.paper_style(1.0):
+                written += plot.save_figure(whole_figure(result, on_screen=False), [file])
+            continue
+        for panel in PANELS:
+            files = plot.output_files([Path(given) / f"{panel}{s}" for s in (".png", ".pdf")])
+            with plot.paper_style(1.2):
+                written += plot.save_figure(_panel_figure(result, panel), files)
+    return written
+
+
+def whole_figure(result: Mapping[str, Any], on_screen: bool) -> Figure:
+    """All panels, and one legend below them."""
+    names = list(result["algorithms"])
+    rows = _rows_height(result)
+    figure = plot.new_figure((12, rows + 4.6), on_screen)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[rows, 4.6])
+    top, bottom = parts
+    upper = top.subplots(1, 3)
+    lower = bottom.subplots(1, 2)
+    panels = dict(zip(("aggregates", "mean", "improvement"), upper, strict=True))
+    panels.update(zip(("profiles", "efficiency"), lower, strict=True))
+    draw(result, panels)
+    panels["mean"].tick_params(labelleft=False)
+    columns = min(len(names), 6)
+    bottom.legend(lower[0].lines, names, loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _panel_figure(result: Mapping[str, Any], panel: str) -> Figure:
+    names = list(result["algorithms"])
+    if panel in ("profiles", "efficiency"):
+        figure = plot.new_figure((6.5, 4.5), on_screen=False)
+        ax = figure.subplots()
+        draw(result, {panel: ax})
+        plot.place_legend(ax, ax.lines, names)
+        plot.make_room(figure, ax)
+    elif panel == "aggregates":
+        figure = plot.new_figure((9, _rows_height(result)), on_screen=False)
+        left, right = figure.subplots(1, 2)
+        draw(result, {panel: left, "mean": right})
+        right.tick_params(labelleft=False)
+    else:
+        figure = plot.new_figure((6.5, _rows_height(result)), on_screen=False)
+        draw(result, {panel: figure.subplots()})
+    return figure
+
+
+def _rows_height(result: Mapping[str, Any]) -> float:
+    rows = max(len(result["algorithms"]), len(result["pairs"]))
+    return 1.6 + 0.4 * min(rows, 6) + 0.22 * max(rows - 6, 0)
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Opens a window with all panels."""
+    import matplotlib.pyplot as plt
+
+    with plot.paper_style(1.0):
+        whole_figure(result, on_screen=True)
+    plt.show()

@@ -1,0 +1,349 @@
+"""The numbers of a comparison of algorithms, and what they amount to in words.
+
+`compare_scores` takes scores that are comparable between environments, `efficiency` takes learning
+curves; `spinup.analysis.compare` reads both from run directories.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spinup.analysis import curves, stats
+from spinup.analysis.curves import Curve
+from spinup.utils.errors import SpinupError
+
+Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> a score a run
+
+LEVEL = 0.95  # of every interval that is shown
+POWER = 0.8  # the chance at which a difference should be found, for the number of seeds
+MOST_SEEDS = 1000  # beyond this, "more than"
+POINTS, MOST_POINTS = 101, 250  # of sample-efficiency curves: the runs' own x unless too many
+TAUS = 201  # of performance profiles
+CURVE_REPS = 1000  # their bootstrap has no need of more
+# One generator a purpose: the numbers of one do not depend on another being asked for.
+_AGGREGATE, _IMPROVEMENT, _PERMUTATION, _PROFILE, _CURVE = range(1, 6)
+
+
+def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[str, Any]:
+    """All numbers about the scores of two or more algorithms.
+
+    Args:
+        scores: Algorithm -> environment -> one score a run, comparable between environments.
+            Numbers of runs may differ.
+        reps: Replicates of the bootstrap.
+        seed: Of the bootstrap: the same scores and seed give the same numbers.
+
+    Returns:
+        `algorithms` (name -> IQM and mean with intervals), `pairs` (one comparison each, with a
+        `verdict` and a `sentence`) and `profiles`.
+    """
+    if len(scores) < 2:
+        raise SpinupError("There is nothing to compare: give the scores of two algorithms or more.")
+    if reps < 100:
+        raise SpinupError(f"--reps must be at least 100, not {reps}.")
+    sides = [
+        _side(name, list(runs.values()), reps, seed, i)
+        for i, (name, runs) in enumerate(scores.items())
+    ]
+    pairs = list(itertools.combinations(sides, 2))
+    alpha = (1.0 - LEVEL) / len(pairs)
+    return {
+        "algorithms": {side.name: side.numbers for side in sides},
+        "pairs": [
+            _compare_pair(*_better_first(x, y), alpha, reps, seed, i)
+            for i, (x, y) in enumerate(pairs)
+        ],
+        "profiles": _profiles(sides, min(reps, CURVE_REPS), seed),
+    }
+
+
+def _rng(seed: int, purpose: int, i: int, k: int = 0) -> np.random.Generator:
+    # Always four numbers: a shorter list is the same seed as one with zeros at its end.
+    return np.random.default_rng([seed, purpose, i, k])
+
+
+@dataclass
+class _Side:
+    """One algorithm: its scores in each environment, what they amount to, resampled IQMs."""
+
+    name: str
+    runs: list[np.ndarray]
+    numbers: dict[str, Any]
+    iqms: np.ndarray
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(r) for r in self.runs]
+
+
+def _side(name: str, scores: Sequence[Any], reps: int, seed: int, i: int) -> _Side:
+    runs = [np.asarray(s, dtype=float) for s in scores]
+    joined, weights = np.concatenate(runs), stats.weights_of([len(r) for r in runs])
+    iqms = stats.bootstrap(runs, stats.iqm, reps, _rng(seed, _AGGREGATE, i, 0))
+    means = stats.bootstrap(runs, stats.mean, reps, _rng(seed, _AGGREGATE, i, 1))
+    numbers = {
+        "runs": len(joined),
+        "iqm": float(stats.iqm(joined, weights)),
+        "iqm_ci": stats.interval(iqms, LEVEL).tolist(),
+        "mean": float(stats.mean(joined, weights)),
+        "mean_ci": stats.interval(means, LEVEL).tolist(),
+    }
+    return _Side(name, runs, numbers, iqms)
+
+
+def _better_first(x: _Side, y: _Side) -> tuple[_Side, _Side]:
+    return (y, x) if y.numbers["iqm"] > x.numbers["iqm"] else (x, y)
+
+
+def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int) -> dict[str, Any]:
+    difference = x.numbers["iqm"] - y.numbers["iqm"]
+    differences = x.iqms - y.iqms
+    improvement = stats.probability_of_improvement(x.runs, y.runs)
+    improvements = stats.bootstrap_improvement(x.runs, y.runs, reps, _rng(seed, _IMPROVEMENT, i))
+    p = stats.permutation_p(x.runs, y.runs, reps, _rng(seed, _PERMUTATION, i))
+    possible = stats.smallest_p(x.sizes, y.sizes)
+    # "Established" takes all three: each has a way to be wrong that the others do not share. A
+    # bootstrap of few runs is too sure of itself, which the permutation test is not.
+    low, _ = stats.interval(differences, 1.0 - alpha)
+    likely, _ = stats.interval(improvements, 1.0 - alpha)
+    if possible > alpha or min(*x.sizes, *y.sizes) < 2:
+        verdict = "too few seeds"
+    elif low > 0.0 and likely > 0.5 and p <= alpha:
+        verdict = "established"
+    else:
+        verdict = "not established"
+    spread = float(improvements.var()) / 2  # half of it from either side
+    effects = [
+        (difference, float(x.iqms.var()), float(y.iqms.var())),
+        (improvement - 0.5, spread, spread),
+    ]
+    sizes = (x.sizes, y.sizes)
+    more = 0 if verdict == "established" else more_seeds(effects, *sizes, alpha, ranked=True)
+    pair: dict[str, Any] = {
+        "x": x.name,
+        "y": y.name,
+        "iqm_difference": difference,
+        "iqm_difference_ci": stats.interval(differences, LEVEL).tolist(),
+        "improvement": improvement,
+        "improvement_ci": stats.interval(improvements, LEVEL).tolist(),
+        "p": p,
+        "alpha": alpha,
+        "smallest_p": possible,
+        "seeds": {x.name: x.sizes, y.name: y.sizes},
+        "verdict": verdict,
+        "more_seeds": more,
+    }
+    pair["sentence"] = sentence(pair)
+    return pair
+
+
+def more_seeds(
+    effects: Sequence[tuple[float, float, float]],
+    sizes_x: Sequence[int],
+    sizes_y: Sequence[int],
+    alpha: float,
+    *,
+    ranked: bool = False,
+) -> int | None:
+    """About how many more seeds, for both algorithms in every environment, would establish a
+    difference as large as the one seen with probability `POWER`; None if more than `MOST_SEEDS`.
+
+    Args:
+        effects: For each statistic the difference seen and the variance that the runs of X and of Y
+            give it (from the bootstrap). Variances fall as 1/n; with k more seeds the effect has to
+            be z(1 - alpha/2) + z(POWER) standard errors, the usual rule for the size of a sample.
+        sizes_x, sizes_y: Seeds so far in each environment.
+        alpha: Level of the test.
+        ranked: The last effect is a probability of improvement minus 1/2, which the permutation
+            test has to tell from chance, too. How far chance alone takes it is known: its variance
+            is (n + m + 1) / (12 n m) in an environment, whatever the scores.
+    """
+    normal = statistics.NormalDist()
+    level, power = normal.inv_cdf(1.0 - alpha / 2.0), normal.inv_cdf(POWER)
+    n, m = float(np.mean(sizes_x)), float(np.mean(sizes_y))
+    known = min(*sizes_x, *sizes_y) > 1  # one seed says nothing about the spread
+
+    def enough(k: int) -> bool:
+        more_x, more_y = [s + k for s in sizes_x], [s + k for s in sizes_y]
+        if min(more_x + more_y) < 3 or stats.smallest_p(more_x, more_y) > alpha:
+            return False
+        if not known:
+            return True
+        # The bootstrap's variance is that of n - 1 runs.
+        deviations = [
+            math.sqrt(var_x * n / (n - 1) * n / (n + k) + var_y * m / (m - 1) * m / (m + k))
+            for _, var_x, var_y in effects
+        ]
+        needed = [(level + power) * deviation for deviation in deviations]
+        if ranked:
+            pairs = zip(more_x, more_y, strict=True)
+            chance = math.sqrt(sum((a + b + 1) / (12 * a * b) for a, b in pairs)) / len(more_x)
+            needed[-1] = max(needed[-1], level * chance + power * deviations[-1])
+        return all(0.0 < e[0] >= least for e, least in zip(effects, needed, strict=True))
+
+    if not enough(MOST_SEEDS):
+        return None
+    low, high = 0, MOST_SEEDS  # not enough, enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def sentence(pair: Mapping[str, Any]) -> str:
+    """A comparison in plain words."""
+    x, y, more = pair["x"], pair["y"], pair["more_seeds"]
+    low, high = pair["iqm_difference_ci"]
+    size = (
+        f"the IQM of {x} is higher by {short(pair['iqm_difference'])} "
+        f"(95 % CI {short(low)} to {short(high)})"
+    )
+    chance = f"a run of {x} beats one of {y} with probability {pair['improvement']:.2f}"
+    level = f"{100 * pair['alpha']:.2g} %"
+    if pair["verdict"] == "established":
+        return (
+            f"Established: {x} is better than {y}; {size}, and {chance} "
+            f"({pair['improvement_ci'][0]:.2f} to {pair['improvement_ci'][1]:.2f}); "
+            f"p = {short(pair['p'])}. No more seeds are needed to say so."
+        )
+    each = "for both in each environment"
+    if pair["verdict"] == "too few seeds":
+        seeds = sorted({n for sizes in pair["seeds"].values() for n in sizes})
+        counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        if seeds[0] < 2:
+            why = "a single seed does not show how much seeds differ"
+        else:
+            why = (
+                f"no scores at all could be told from chance at the {level} level "
+                f"(the smallest p-value possible is {short(pair['smallest_p'])})"
+            )
+        needed = f"more than {MOST_SEEDS} more seeds" if more is None else f"about {_seeds(more)}"
+        if pair["iqm_difference"] == 0.0:
+            seen = "their IQMs are the same."
+        elif pair["improvement"] <= 0.5:
+            seen = f"{size}, but {chance}: the two measures disagree."
+        else:
+            seen = f"{size}; going by that, {needed} {each} would be needed."
+        return (
+            f"Too few seeds to tell {x} from {y}: with {counted} in an environment {why}. So far "
+            f"{seen}"
+        )
+    if pair["iqm_difference"] == 0.0:
+        return (
+            f"Not established: no difference between {x} and {y} was seen; their IQMs are the "
+            f"same and {chance} (p = {short(pair['p'])}). No number of seeds follows from that."
+        )
+    if pair["improvement"] <= 0.5:
+        return (
+            f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}): the "
+            "two measures disagree on which is better, and no number of seeds follows from that."
+        )
+    if more is None:
+        advice = (
+            f"It is so small against the spread of the seeds that more than {MOST_SEEDS} more "
+            f"seeds {each} would be needed: for practical purposes they are level."
+        )
+    else:
+        advice = (
+            f"If it is as large as it looks, about {_seeds(more)} {each} would establish it with "
+            f"probability {POWER:g}."
+        )
+    return (
+        f"Not established: {x} against {y}; {size}, {chance}, which can be chance "
+        f"(p = {short(pair['p'])} at the {level} level). {advice}"
+    )
+
+
+def _seeds(n: int) -> str:
+    return f"{n} more seed{'' if n == 1 else 's'}"
+
+
+def short(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _profiles(sides: Sequence[_Side], reps: int, seed: int) -> dict[str, Any]:
+    every = np.concatenate([np.concatenate(side.runs) for side in sides])
+    margin = 0.02 * float(np.ptp(every)) or 1.0
+    taus = np.linspace(every.min() - margin, every.max() + margin, TAUS)
+    found: dict[str, Any] = {}
+    for i, side in enumerate(sides):
+        drawn = stats.bootstrap_profile(side.runs, taus, reps, _rng(seed, _PROFILE, i))
+        low, high = stats.interval(drawn, LEVEL)
+        found[side.name] = {
+            "share": stats.profile(side.runs, taus).tolist(),
+            "low": low.tolist(),
+            "high": high.tolist(),
+        }
+    return {"tau": taus.tolist(), "algorithms": found}
+
+
+def efficiency(
+    runs: Mapping[str, Mapping[str, Sequence[Curve]]],
+    reference: Mapping[str, tuple[float, float]],
+    reps: int = CURVE_REPS,
+    seed: int = 0,
+    smooth: int = 1,
+) -> dict[str, Any]:
+    """Sample-efficiency curves: the IQM over runs and environments against steps, with intervals.
+
+    The x are those of the runs, or an even grid if these are many. Every run is interpolated
+    inside its own range only. A curve is there where each environment
+    has a run. If the environments were given different budgets, x is the share of each one's.
+    """
+    environments = list(next(iter(runs.values())))
+    ends = {e: max(c[0][-1] for r in runs.values() for c in r[e]) for e in environments}
+    same = max(ends.values()) <= 1.01 * min(ends.values())
+    unit = dict.fromkeys(environments, 1.0) if same else ends
+    every = [x / unit[e] for r in runs.values() for e in environments for x, _ in r[e]]
+    grid = np.unique(np.concatenate(every))
+    if len(grid) > MOST_POINTS:
+        grid = np.linspace(0.0, grid[-1], POINTS)
+    found: dict[str, Any] = {}
+    for i, (name, envs) in enumerate(runs.items()):
+        strata = []
+        for env in environments:
+            smoothed = [(x / unit[env], curves.smooth_values(y, smooth)) for x, y in envs[env]]
+            strata.append(scaled(curves.at(smoothed, grid), reference[env]))
+        line, low, high = _iqm_curve(strata, reps, seed, i)
+        there = np.isfinite(line)
+        found[name] = {
+            "x": grid[there].tolist(),
+            "iqm": line[there].tolist(),
+            "low": low[there].tolist(),
+            "high": high[there].tolist(),
+        }
+    return {"unit": "steps" if same else "share", "algorithms": found}
+
+
+def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
+    """Line, lower and upper edge from matrices (runs, points) with NaN where a run is not there."""
+    result = np.full((3, strata[0].shape[1]), np.nan)
+    there = np.isfinite(np.concatenate(strata))
+    patterns, group = np.unique(there, axis=1, return_inverse=True)
+    edges = np.cumsum([len(s) for s in strata])[:-1]
+    for k, rows in enumerate(patterns.T):
+        present = np.split(rows, edges)
+        if not all(p.any() for p in present):
+            continue
+        columns = np.flatnonzero(group.reshape(-1) == k)
+        part = [s[np.ix_(p, columns)] for s, p in zip(strata, present, strict=True)]
+        weights = stats.weights_of([len(p) for p in part])
+        drawn = stats.bootstrap(part, stats.iqm, reps, _rng(seed, _CURVE, i))
+        result[0, columns] = stats.iqm(np.concatenate(part).T, weights)
+        result[1:, columns] = stats.interval(drawn, LEVEL)
+    return result
+
+
+def scaled(values: np.ndarray, reference: tuple[float, float]) -> np.ndarray:
+    """Scores or curves on a scale where `reference` is 0 and 1."""
+    low, high = reference
+    return (values - low) / ((high - low) or 1.0)  # a pool of equal scores: all of them 0

@@ -1,0 +1,801 @@
+"""Learning curves from run directories.
+
+    python -m spinup.run plot data/ppo-cartpole      # every run whose folder starts like this
+    python -m spinup.run plot data/ppo data/vpg -l PPO VPG --est iqm --band ci --save curves.pdf
+
+A run is a folder with a `progress.txt`; its `config.json` says which experiment it belongs to.
+Runs of one experiment (its seeds) become one line, by default their mean in a band of one standard
+deviation. `docs/plotting.md` has the details.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import itertools
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spinup.analysis import curves, stats
+from spinup.analysis.curves import Curve, smooth_values
+from spinup.policies.video import has_display
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "get_all_datasets",
+    "get_datasets",
+    "main",
+    "make_plots",
+    "plot_data",
+    "smooth_values",
+]
+
+DEFAULT_XAXIS = "TotalEnvInteracts"
+DEFAULT_VALUE = "Performance"
+# What the line shows of the runs at one x: functions of arrays (points, runs).
+ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "mean": stats.mean,
+    "median": lambda values: np.median(values, axis=-1),
+    "iqm": stats.iqm,
+    "max": lambda values: np.max(values, axis=-1),
+    "min": lambda values: np.min(values, axis=-1),
+}
+BANDS = ("sd", "ci", "minmax", "none")
+FORMATS = (".png", ".pdf", ".svg")
+# Of the bootstrap of `--band ci`; the seed is fixed: the same data gives the same figure.
+REPS, SEED = 1000, 0
+_ADDED = ("Unit", "Condition1", "Condition2", "Performance")
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart, darkest first
+# and without the yellow that vanishes on white. With more lines the dashes change.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
+_LABELS = {
+    "TotalEnvInteracts": "Environment steps",
+    "Performance": "Average return",
+    "AverageEpRet": "Average return (training)",
+    "AverageTestEpRet": "Average return (test)",
+    "EpLen": "Episode length",
+    "TestEpLen": "Episode length (test)",
+    "Time": "Time (s)",
+    "LossPi": "Policy loss",
+    "LossV": "Value loss",
+    "LossQ": "Q loss",
+    "DeltaLossPi": "Change of the policy loss",
+    "DeltaLossV": "Change of the value loss",
+    "KL": "KL divergence",
+    "ClipFrac": "Clipped fraction",
+    "StopIter": "Policy iterations",
+    "BacktrackIters": "Backtracking steps",
+}
+_WORDS = {
+    "EpRet": "return (training)",
+    "TestEpRet": "return (test)",
+    "VVals": "value estimate",
+    "QVals": "Q value",
+    "Q1Vals": "Q1 value",
+    "Q2Vals": "Q2 value",
+    "LogPi": "log-probability",
+}
+_STATISTICS = {
+    "Average": "Average",
+    "Std": "Standard deviation of the",
+    "Max": "Maximum",
+    "Min": "Minimum",
+}
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def get_datasets(
+    logdir: str | os.PathLike[str], condition: str | None = None
+) -> list[pd.DataFrame]:
+    """Reads every run below `logdir`, in sorted order; folders whose name begins with a dot are
+    left out.
+
+    Args:
+        logdir: A folder that is a run or contains runs at any depth.
+        condition: Name for all of them; by default a run's `exp_name`.
+
+    Returns:
+        One DataFrame a run: the columns of `progress.txt` plus `Unit` (number of the run within
+        its condition), `Condition1` (the experiment), `Condition2` (the single run) and, where a
+        return was logged, `Performance`. Runs without a complete row yet are named on standard
+        error and left out.
+    """
+    return _number_runs([data for _, data in _tables(logdir, condition)])
+
+
+def _tables(
+    logdir: str | os.PathLike[str], condition: str | None
+) -> Iterator[tuple[Path, pd.DataFrame]]:
+    """Folder and table of every run below `logdir` that has a row."""
+    import pandas as pd
+
+    for folder in curves.run_folders(Path(logdir)):
+        run, rows = curves.read_rows(folder)
+        curves.report([run], "plot")
+        if not rows:
+            continue
+        # quoting=3: a quotation mark in a logged string is a character like any other.
+        table = "\n".join(["\t".join(run.header), *rows])
+        data = pd.read_csv(io.StringIO(table), sep="\t", quoting=3)
+        data = data.drop(columns=[c for c in _ADDED if c in data.columns])
+        if "Performance" in run.columns:
+            data["Performance"] = run.columns["Performance"]
+        data["Condition1"] = condition or run.exp_name
+        yield folder, data
+
+
+def get_all_datasets(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> list[pd.DataFrame]:
+    """Reads the runs of several logdirs.
+
+    Args:
+        all_logdirs: Folders. One that does not end in a slash is a prefix: every folder beginning
+            like that counts. A run that several of them hold counts once in a condition.
+        legend: One name for each folder found (after completion and selection).
+        select: Keep only folders whose path contains all of these.
+        exclude: Leave out folders whose path contains any of these.
+    """
+    folders = _choose(all_logdirs, legend, select, exclude)
+    found: dict[tuple[str, Path], pd.DataFrame] = {}
+    for i, logdir in enumerate(folders):
+        for folder, data in _tables(logdir, legend[i] if legend else None):
+            found.setdefault((str(data["Condition1"].iloc[0]), folder.resolve()), data)
+    if not found:
+        raise SpinupError(_no_rows(folders))
+    return _number_runs(list(found.values()))
+
+
+def _choose(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None,
+    select: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+) -> list[str]:
+    """The folders that are meant, one for each name of the legend if there is one."""
+    folders = curves.complete(all_logdirs)
+    if select:
+        folders = [f for f in folders if all(word in f for word in select)]
+    if exclude:
+        folders = [f for f in folders if not any(word in f for word in exclude)]
+    if not folders:
+        raise SpinupError("No folder is left after --select and --exclude; loosen them.")
+    if legend and len(legend) != len(folders):
+        raise SpinupError(
+            f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}); "
+            "give one name for each."
+        )
+    return folders
+
+
+def _no_rows(folders: Sequence[str]) -> str:
+    return (
+        f"No run with a complete row of results in {', '.join(folders)}; "
+        "check the path, or wait for the first epoch."
+    )
+
+
+def _note(message: str) -> None:
+    print(f"plot: {message}", file=sys.stderr)
+
+
+def _number_runs(datasets: list[pd.DataFrame]) -> list[pd.DataFrame]:
+    units: dict[str, int] = {}
+    for i, data in enumerate(datasets):
+        condition = str(data["Condition1"].iloc[0])
+        data["Unit"] = units.get(condition, 0)
+        data["Condition2"] = f"{condition}-{i}"
+        units[condition] = units.get(condition, 0) + 1
+    return datasets
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+
+def estimate(
+    matrix: np.ndarray, estimator: str | Callable[..., Any] = "mean", band: str = "sd"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The line and the band's lower and upper edge for runs at common x.
+
+    Args:
+        matrix: One row a run, NaN where a run has no value; those do not count.
+        estimator: One of `ESTIMATORS`, or a function with an argument `axis`.
+        band: `sd` (one standard deviation to either side), `ci` (bootstrap 95 % confidence interval
+            of the estimate, whole runs resampled), `minmax` or `none`.
+
+    Returns:
+        Three arrays, one value a column. Where a single run is left the band has no width.
+    """
+    function = _estimator(estimator)
+    if band not in BANDS:
+        raise SpinupError(f"The band is one of {', '.join(BANDS)}, not {band}{_near(band, BANDS)}.")
+    line, low, high = np.full((3, matrix.shape[1]), np.nan)
+    there = np.isfinite(matrix)
+    # Runs of different lengths: each group of columns in which the same runs have a value.
+    patterns, group = np.unique(there, axis=1, return_inverse=True)
+    for k, rows in enumerate(patterns.T):
+        if not rows.any():
+            continue
+        columns = np.flatnonzero(group.reshape(-1) == k)
+        values = matrix[np.ix_(rows, columns)].T  # (points, runs)
+        line[columns] = low[columns] = high[columns] = function(values)
+        if values.shape[1] == 1:
+            continue
+        if band == "sd":
+            deviation = values.std(axis=1, ddof=1)
+            low[columns] -= deviation
+            high[columns] += deviation
+        elif band == "minmax":
+            low[columns], high[columns] = values.min(axis=1), values.max(axis=1)
+        elif band == "ci":
+            low[columns], high[columns] = _bootstrap_ci(values, function)
+    return line, low, high
+
+
+def _bootstrap_ci(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    rng = np.random.default_rng(SEED)
+    runs = values.shape[1]
+    if function is stats.mean:  # means need only how often each run was drawn
+        return stats.interval(stats.times_drawn(runs, REPS, rng) @ values.T / runs)
+    replicates = stats.bootstrap([values.T], lambda v, _: function(v), REPS, rng)
+    return stats.interval(replicates)
+
+
+def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    name = {"amax": "max", "amin": "min"}.get(name, name)  # NumPy's other names
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    if callable(given):
+        function = given
+        return lambda values: np.asarray(function(values, axis=-1), dtype=float)
+    known = ", ".join(ESTIMATORS)
+    raise SpinupError(f"The estimator is one of {known}, not {given}{_near(name, ESTIMATORS)}.")
+
+
+def _near(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}" if near else ""
+
+
+def _curves_of_tables(
+    data: Any, xaxis: str, value: str, condition: str, smooth: int
+) -> dict[str, list[Curve]]:
+    import pandas as pd
+
+    tables = _split_runs(data, condition)
+    found: dict[str, list[Curve]] = {}
+    for table in tables:
+        name = str(table[condition].iloc[0]) if condition in table.columns and len(table) else "run"
+        missing = [c for c in (xaxis, value) if c not in table.columns]
+        if missing:
+            _note(f"a run of '{name}' has no column {missing[0]}, left out.")
+            continue
+        x, y = (pd.to_numeric(table[c], errors="coerce") for c in (xaxis, value))
+        curve = curves.clean_curve(x, y, smooth)
+        if len(curve[0]):
+            found.setdefault(name, []).append(curve)
+        else:
+            _note(f"a run of '{name}' has no finite {value}, left out.")
+    if not found:
+        names = [{str(c) for c in table.columns} - set(_ADDED[:3]) for table in tables]
+        raise SpinupError(curves.no_column(names, xaxis, value))
+    return found
+
+
+def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        return list(data)
+    # Several runs in one table: smoothing must not reach from the end of one into the beginning of
+    # the next. A unit is a number within its experiment, which need not be the caller's condition.
+    keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c in data.columns]
+    return [run for _, run in data.groupby(keys, sort=False, dropna=False)] if keys else [data]
+
+
+# ------------------------------------------------------------------------------------------ drawing
+
+
+def plot_data(
+    data: pd.DataFrame | Sequence[pd.DataFrame],
+    xaxis: str = "Epoch",
+    value: str = "AverageEpRet",
+    condition: str = "Condition1",
+    smooth: int = 1,
+    *,
+    estimator: str | Callable[..., Any] = "mean",
+    band: str = "sd",
+    font_scale: float = 1.5,
+    ax: Axes | None = None,
+    **kwargs: Any,
+) -> Axes:
+    """Draws `value` over `xaxis`, one line a condition, on the current axes or on `ax`.
+
+    The arguments' data is not changed. Further keywords go to `Axes.plot`; `ci` and `errorbar`, as
+    seaborn has them, stand for `band`, and `palette` names the colours.
+    """
+    if not isinstance(smooth, int | np.integer) or smooth < 1:
+        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+    for key in ("ci", "errorbar"):
+        if key in kwargs:
+            band = _band_of_seaborn(kwargs.pop(key))
+    found = _curves_of_tables(data, xaxis, value, condition, smooth)
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        with paper_style(font_scale):
+            ax = plt.gca()
+    with paper_style(font_scale):
+        _draw(ax, found, xaxis, value, estimator, band, **kwargs)
+    return ax
+
+
+def _band_of_seaborn(given: Any) -> str:
+    kind = given[0] if isinstance(given, tuple) else given
+    if kind is None or kind in BANDS:
+        return kind or "none"
+    return "ci" if isinstance(kind, int | float) else str(kind)
+
+
+def _draw(
+    ax: Axes,
+    found: dict[str, list[Curve]],
+    xaxis: str,
+    value: str,
+    estimator: str | Callable[..., Any],
+    band: str,
+    palette: Any = None,
+    **options: Any,
+) -> None:
+    looks = itertools.cycle(styles(palette))
+    handles = []
+    for i, (name, runs) in enumerate(found.items()):
+        grid, matrix = curves.align(runs)
+        line, low, high = estimate(matrix, estimator, band)
+        colour, dashes = next(looks)
+        marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
+        style = {"color": colour, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
+        (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
+        handles.append(handle)
+        if band != "none" and len(runs) > 1:
+            draw_band(ax, grid, low, high, colour, shade_of(len(found))).set_gid(f"band-{i}")
+    ax.set_xlabel(axis_label(xaxis))
+    ax.set_ylabel(axis_label(value))
+    set_x_range(ax, handles)
+    finish_axes(ax)
+    place_legend(ax, handles, list(found))
+
+
+def draw_band(ax: Axes, x: Any, low: Any, high: Any, colour: Any, alpha: float) -> Any:
+    """The shade between two edges; over a single x, where it has no width, a bar."""
+    if len(x) == 1:
+        return ax.vlines(x, low, high, color=colour, alpha=0.35, linewidth=5)
+    return ax.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
+
+
+def finish_axes(ax: Axes) -> None:
+    """Short numbers and no box; after everything is drawn."""
+    for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
+        low, high = axis.get_view_interval()
+        largest = max(abs(low), abs(high))
+        # Not where all ticks would say 1M, nor beyond what has a letter.
+        if least <= largest < 1e12 and abs(high - low) >= 1e-4 * largest:
+            axis.set_major_formatter(thousands)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
+    """From the first to the last x, or from 0 if the first is close to it."""
+    x = np.concatenate([line.get_xdata() for line in lines])
+    low, high = (float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)
+    if low == high:
+        return  # matplotlib leaves room around a single point, and none has none
+    # Training starts at 0; a first row at 4000 of 200,000 steps is no reason to hide that.
+    ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
+
+
+def styles(palette: Any = None) -> list[tuple[Any, Any]]:
+    """Colour and dashes of one line after the other."""
+    colours: Sequence[Any] = COLOURS
+    if palette is not None:
+        import seaborn as sns
+
+        colours = sns.color_palette(palette)
+    return [(colour, dashes) for dashes in DASHES for colour in colours]
+
+
+def shade_of(lines: int) -> float:
+    """How opaque a band is: less where many overlap."""
+    return 0.18 if lines <= 4 else 0.1
+
+
+def axis_label(column: str) -> str:
+    """A column's name in words: `LossPi` is "Policy loss", `MaxEpRet` "Maximum return (training)".
+
+    A name that nobody here knows is taken apart at its capitals.
+    """
+    if column in _LABELS:
+        return _LABELS[column]
+    statistic, rest = re.fullmatch(r"(Average|Std|Max|Min|)(.*)", column, re.S).groups()  # type: ignore[union-attr]
+    if rest in _WORDS:
+        words = _WORDS[rest]
+        return f"{_STATISTICS[statistic]} {words}" if statistic else words[0].upper() + words[1:]
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", column).split()
+    lowered = [p if p[1:] != p[1:].lower() or len(p) == 1 else p.lower() for p in parts[1:]]
+    return " ".join([*parts[:1], *lowered]) or column
+
+
+def make_plots(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    xaxis: str | None = None,
+    values: str | Sequence[str] | None = None,
+    count: bool = False,
+    font_scale: float = 1.5,
+    smooth: int = 1,
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    estimator: str | Callable[..., Any] = "mean",
+    *,
+    band: str = "sd",
+    save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+) -> list[Path]:
+    """Draws one figure a value, and shows it or writes it.
+
+    Args:
+        all_logdirs, legend, select, exclude: As in `get_all_datasets`.
+        xaxis: Column on the x axis; None means TotalEnvInteracts.
+        values: Column or columns to draw; None means Performance.
+        count: One line a run instead of one a condition.
+        font_scale: Size of the text; 1 is matplotlib's.
+        smooth: Width of the moving average, in epochs.
+        estimator: What the line shows of the runs at one x: mean, median, iqm, max or min.
+        band: What the shade around it shows: sd, ci, minmax or none (`estimate`).
+        save: File or files to write (.png, .pdf or .svg); several values add their name to it.
+            Where there is no display and nothing is said here, `spinup-plot.png` is written.
+
+    Returns:
+        The files written.
+    """
+    _estimator(estimator)
+    estimate(np.zeros((1, 1)), "mean", band)  # refuses a wrong band before anything is read
+    if smooth < 1:
+        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+    files = output_files(save)
+    xaxis = xaxis or DEFAULT_XAXIS
+    wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
+    folders = _choose(all_logdirs, legend, select, exclude)
+    found: dict[tuple[str, Path], curves.Run] = {}
+    for i, folder in enumerate(folders):
+        for run in curves.read_runs([folder], {xaxis, *wanted}):
+            # A folder may be named twice, or one inside of another: no run counts twice in a line.
+            found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
+    runs = [(name, run) for (name, _), run in found.items()]
+    named = [(name, run) for name, run in runs if run.length]
+    if count:
+        named = [(f"{name}-{i}", run) for i, (name, run) in enumerate(named)]
+    drawings = [(value, _curves_of_runs(named, xaxis, value, smooth)) for value in wanted if named]
+    curves.report([run for _, run in runs], "plot")
+    if not named:
+        raise SpinupError(_no_rows(folders))
+
+    if not files and not can_show():
+        files = output_files("spinup-plot.png")
+        _note("there is no display, the figure goes into a file.")
+    written: list[Path] = []
+    for value, lines in drawings:
+        with paper_style(font_scale):
+            figure = new_figure((8, 5.5), on_screen=not files)
+            ax = figure.subplots()
+            _draw(ax, lines, xaxis, value, estimator, band)
+            make_room(figure, ax)
+            written += save_figure(figure, [_file_of(f, value, len(wanted)) for f in files])
+    if not files:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return written
+
+
+def _curves_of_runs(
+    named: Sequence[tuple[str, curves.Run]], xaxis: str, value: str, smooth: int
+) -> dict[str, list[Curve]]:
+    found: dict[str, list[Curve]] = {}
+    for name, run in named:
+        missing = [c for c in (xaxis, value) if c not in run.columns]
+        if missing:
+            run.problems.append(f"there is no column {missing[0]}, the run is left out")
+            continue
+        curve = curves.clean_curve(run.columns[xaxis], run.columns[value], smooth)
+        if len(curve[0]):
+            found.setdefault(name, []).append(curve)
+        else:
+            run.problems.append(f"there is no finite {value} yet, the run is left out")
+    if not found:
+        raise SpinupError(curves.no_column((run.header for _, run in named), xaxis, value))
+    return found
+
+
+# ------------------------------------------------------------------------- figures, also of compare
+
+
+def output_files(
+    save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+) -> list[Path]:
+    """The files to write; refuses what could not be written, before any work is done."""
+    given = [save] if isinstance(save, str | os.PathLike) else list(save or [])
+    files = [Path(os.path.expanduser(os.fspath(f))) for f in given]
+    for file in files:
+        if file.suffix.lower() not in FORMATS:
+            raise SpinupError(f"--save takes a file that ends in {', '.join(FORMATS)}, not {file}.")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpinupError(f"Cannot write {file} ({error.strerror}).") from None
+        if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            why = "it is a folder" if file.is_dir() else "no permission"
+            raise SpinupError(f"Cannot write {file} ({why}).")
+    return files
+
+
+def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
+    """An empty figure; pyplot, and so a window, only where it is shown on the screen."""
+    if on_screen:
+        _use_a_backend_that_works()
+        import matplotlib.pyplot as plt
+
+        return plt.figure(figsize=size, layout="constrained")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
+def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
+    """Writes a figure; the same figure gives the same bytes."""
+    import matplotlib
+
+    # Type 42 keeps the text of a PDF as text, which journals ask for.
+    style: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "spinup"}
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    for file in files:
+        metadata = dates.get(file.suffix.lower())
+        try:
+            with matplotlib.rc_context(style):
+                figure.savefig(
+                    file, dpi=200, bbox_inches="tight", facecolor="white", metadata=metadata
+                )
+        except OSError as error:
+            raise SpinupError(f"Cannot write {file} ({error.strerror or error}).") from None
+        print(f"wrote {file}")
+    return list(files)
+
+
+def _file_of(path: Path, value: str, count: int) -> Path:
+    name = re.sub(r"[^\w.-]", "-", value)
+    return path if count == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+@contextmanager
+def paper_style(font_scale: float) -> Iterator[None]:
+    """The look of the figures; a context, so that a notebook keeps its own style afterwards."""
+    import matplotlib
+
+    text, small = 12 * font_scale, 11 * font_scale
+    style: Any = {
+        "font.family": ["sans-serif"],
+        "font.size": text,
+        "axes.titlesize": text,
+        "axes.labelsize": text,
+        "xtick.labelsize": small,
+        "ytick.labelsize": small,
+        "legend.fontsize": small,
+        "figure.facecolor": "white",
+        "axes.facecolor": "white",
+        "axes.edgecolor": "0.3",
+        "axes.labelcolor": "0.1",
+        "axes.linewidth": 1.0,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "0.92",
+        "grid.linewidth": 0.8,
+        "grid.linestyle": "-",
+        "lines.linewidth": 2.0,
+        "lines.solid_capstyle": "round",
+        "xtick.direction": "out",
+        "ytick.direction": "out",
+        "xtick.color": "0.3",
+        "ytick.color": "0.3",
+        "xtick.labelcolor": "0.1",
+        "ytick.labelcolor": "0.1",
+        "legend.frameon": False,
+        "legend.handlelength": 1.8,
+        "text.parse_math": False,  # a dollar in the name of an experiment is a dollar
+    }
+    with matplotlib.rc_context(style):
+        yield
+
+
+def thousands(value: float, _position: float = 0) -> str:
+    """100000 as 100K and 3000000 as 3M: shorter than digits, plainer than powers of ten."""
+    sign = "\N{MINUS SIGN}" if value < 0 else ""
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if abs(value) >= size:
+            return f"{sign}{abs(value) / size:g}{letter}"
+    return f"{sign}{abs(value):g}"
+
+
+def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """A legend where it covers nothing that is drawn: in a free corner, else beside the axes."""
+    if list(names) == ["run"]:  # nothing that a legend could tell
+        return
+    # matplotlib leaves out what begins with an underscore.
+    labels = [f" {name}" if name.startswith("_") else name for name in names]
+    options: dict[str, Any] = {"fontsize": "small", "borderaxespad": 0.4}
+    if len(names) <= 8:
+        figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
+        assert figure is not None
+        figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout, for the corners
+        for corner in (
+            "lower right",
+            "upper left",
+            "upper right",
+            "lower left",
+            "center right",
+            "center left",
+            "center",
+        ):
+            legend = ax.legend(handles, labels, loc=corner, **options)
+            if not _covers(ax, legend.get_window_extent()):
+                return
+            legend.remove()
+    columns = math.ceil(len(names) / 20)
+    beside: Any = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "ncols": columns}
+    ax.legend(handles, labels, **beside, **options)
+
+
+def make_room(figure: Figure, ax: Axes) -> None:
+    """Widens a figure by a legend beside its axes, so that the axes keep their size."""
+    legend = ax.get_legend()
+    if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
+
+
+def _takes_root(ax: Axes) -> bool:
+    import inspect
+
+    return "root" in inspect.signature(ax.get_figure).parameters  # matplotlib >= 3.10
+
+
+def _covers(ax: Axes, box: Any) -> bool:
+    for line in ax.lines:
+        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+            return True
+    return any(
+        band.get_transform().transform_path(path).intersects_bbox(box, filled=True)
+        for band in ax.collections
+        for path in band.get_paths()
+    )
+
+
+def _use_a_backend_that_works() -> None:
+    """Agg where a window was asked for (MPLBACKEND, matplotlibrc) and there is no display to put
+    it on.
+
+    Notebook backends are left alone: they need no display. Newer matplotlibs fall back by
+    themselves; older ones raise.
+    """
+    import matplotlib
+
+    windowed = ("tk", "qt", "gtk", "wx", "macosx")
+    if not has_display() and matplotlib.get_backend().lower().startswith(windowed):
+        matplotlib.use("Agg")
+
+
+def can_show() -> bool:
+    """Whether a figure could be shown."""
+    import matplotlib
+
+    _use_a_backend_that_works()
+    backend = matplotlib.get_backend().lower()
+    return backend not in ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+
+
+# ------------------------------------------------------------------------------------- command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="spinup plot", description="Draws learning curves.")
+    parser.add_argument(
+        "logdir", nargs="+", help="run directory or folder of them; without a final slash, a prefix"
+    )
+    parser.add_argument("-l", "--legend", nargs="*", help="a name for each folder")
+    parser.add_argument(
+        "-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis (%(default)s)"
+    )
+    parser.add_argument(
+        "-y",
+        "--value",
+        nargs="*",
+        default=[DEFAULT_VALUE],
+        help="columns to draw (Performance: AverageTestEpRet or else AverageEpRet)",
+    )
+    parser.add_argument("--count", action="store_true", help="one line a run, not one a condition")
+    parser.add_argument(
+        "-s",
+        "--smooth",
+        type=int,
+        default=1,
+        help="width of the moving average, in rows (%(default)s)",
+    )
+    parser.add_argument("--select", nargs="*", help="only folders whose path contains all of these")
+    parser.add_argument("--exclude", nargs="*", help="no folder whose path contains any of these")
+    parser.add_argument(
+        "--est",
+        default="mean",
+        metavar="|".join(ESTIMATORS),
+        help="what the line shows of the runs (%(default)s); iqm is the interquartile mean",
+    )
+    parser.add_argument(
+        "--band",
+        default="sd",
+        metavar="|".join(BANDS),
+        help="the shade (%(default)s): standard deviation, bootstrap 95 %% interval, range",
+    )
+    parser.add_argument(
+        "--save",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        help="write FILE (.png, .pdf or .svg), show nothing",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m spinup.run plot ...`; returns the exit status."""
+    try:
+        args = _parser().parse_args(argv)
+        make_plots(
+            args.logdir,
+            args.legend,
+            args.xaxis,
+            args.value,
+            args.count,
+            smooth=args.smooth,
+            select=args.select,
+            exclude=args.exclude,
+            estimator=args.est,
+            band=args.band,
+            save=args.save,
+        )
+    except SpinupError as error:
+        print(f"spinup: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""Tab completion: `spinup completion bash` and `spinup completion zsh` print a script.
+
+The script holds every word it can complete, so that pressing Tab starts no Python. It is made from
+the sources: no algorithm and no framework is imported for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spinup import registry
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError
+
+# Flags of training commands whose value is a path.
+_PATHS = ("--config", "--data_dir", "--hostfile", "--logger_kwargs:output_dir")
+# Commands whose other words are run directories.
+_RUNS = ("plot", "compare", "test_policy", "export")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What can be completed.
+
+    Attributes:
+        commands: the first word.
+        flags: command -> its flags.
+        values: flag -> the values it can have, where they can be listed.
+    """
+
+    commands: tuple[str, ...]
+    flags: dict[str, tuple[str, ...]]
+    values: dict[str, tuple[str, ...]]
+
+
+def collect() -> Words:
+    """Everything there is to complete, from the registry, the sources and Gymnasium."""
+    from spinup import run
+    from spinup.cli import flags as known
+
+    flags: dict[str, tuple[str, ...]] = {}
+    values: dict[str, tuple[str, ...]] = {}
+    always = [*known.ALIASES, *known.RUN_KEYS, "env_name", "help"]
+    always += [f"{name}:" for name in known.OPEN_DICTS]
+    for row in registry.ROWS:
+        for backend in row.backends:
+            arguments, choices = _signature(row.module(backend), row.name)
+            names = [name for name in (*arguments, *always) if name not in known.NOT_FLAGS]
+            flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
+            values.update(choices)
+        flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
+    for name, (module, _) in run.TOOLS.items():
+        flags[name] = _tool_flags(module)
+    for flag in ("--act", "--ac_kwargs:activation"):
+        values[flag] = tuple(known.ACTIVATIONS)
+    for flag in ("--env", "--env_name"):
+        values[flag] = _environments()
+    values["--executor"] = ("local", "ray", "slurm")
+    return Words((*registry.exports(), *run.TOOLS, "help"), flags, values)
+
+
+def _source(module: str) -> ast.Module | None:
+    """The syntax tree of a module of ours, which is not imported; None if it is not there."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _signature(module: str, name: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The arguments of a training function, and those that are one of a few words."""
+    from spinup.cli.flags import choices_in, explained
+
+    tree = _source(module)
+    found = [n for n in (tree.body if tree else []) if isinstance(n, ast.FunctionDef)]
+    function = next(n for n in found if n.name == name)
+    arguments = [*function.args.args, *function.args.kwonlyargs]
+    defaults: list[ast.expr | None] = [None] * (
+        len(function.args.args) - len(function.args.defaults)
+    )
+    defaults += [*function.args.defaults, *function.args.kw_defaults]
+    said = explained(ast.get_docstring(function) or "")
+    names, choices = [], {}
+    for argument, default in zip(arguments, defaults, strict=True):
+        names.append(argument.arg + (":" if isinstance(default, ast.Dict) else ""))
+        if isinstance(default, ast.Constant) and isinstance(default.value, str):
+            choices[f"--{argument.arg}"] = choices_in(said.get(argument.arg, ""))
+    return names, choices
+
+
+def _tool_flags(module: str) -> tuple[str, ...]:
+    """The long flags that a module's parser is given."""
+    tree = _source(module)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)] if tree else []
+    found = {"--help"}
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+            words = [a.value for a in call.args if isinstance(a, ast.Constant)]
+            flags = [w for w in words if isinstance(w, str) and w.startswith("--")]
+            found |= {re.sub(":.*", ":", flag) for flag in flags}  # --env_kwargs:NAME
+    return tuple(sorted(found))
+
+
+def _environments() -> tuple[str, ...]:
+    import gymnasium
+
+    import spinup.envs  # noqa: F401  registers ours
+
+    return tuple(sorted(gymnasium.registry))
+
+
+# ------------------------------------------------------------------------------------- the scripts
+
+
+def _grouped(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    """(keys as a pattern of `case`, words) with equal lists written once."""
+    keys: dict[tuple[str, ...], list[str]] = {}
+    for key, words in table.items():
+        keys.setdefault(words, []).append(key)
+    return [("|".join(names), " ".join(words)) for words, names in keys.items()]
+
+
+def _cases(rows: Iterable[tuple[str, str]], command: str, indent: int) -> str:
+    pad = " " * indent
+    return "\n".join(f"{pad}{pattern}) {command.format(words)} ;;" for pattern, words in rows)
+
+
+def bash(words: Words) -> str:
+    """The script for bash."""
+    return f"""\
+# Tab completion of spinup for bash, written by `spinup completion bash`.
+_spinup() {{
+    # Not COMP_WORDS: bash splits words at every colon.
+    local line=${{COMP_LINE:0:COMP_POINT}} cur flag='' word='' words=() list=''
+    cur=${{line##*[[:space:]]}}
+    read -ra words <<< "${{line%"$cur"}}"
+    COMPREPLY=()
+    if (( ${{#words[@]}} < 2 )); then
+        COMPREPLY=($(compgen -W "{" ".join(words.commands)}" -- "$cur"))
+        return
+    fi
+    for word in "${{words[@]:2}}"; do
+        [[ $word == --* ]] && flag=${{word%%\\[*}}
+    done
+    if [[ $cur == --*=* ]]; then
+        flag=${{cur%%=*}} cur=${{cur#*=}}
+    elif [[ $cur == -* ]]; then
+        case ${{words[1]}} in
+{_cases(_grouped(words.flags), 'list="{}"', 12)}
+        esac
+        COMPREPLY=($(compgen -W "$list" -- "$cur"))
+        [[ ${{COMPREPLY[0]-}} == *: ]] && compopt -o nospace 2>/dev/null
+        _spinup_after_colon "$cur"
+        return
+    fi
+    case $flag in
+{_cases(_grouped(words.values), 'list="{}"', 8)}
+        {"|".join(_PATHS)})
+            _spinup_paths "$cur"
+            return ;;
+    esac
+    case ${{words[1]}} in
+        completion) list="bash zsh" ;;
+        {"|".join(_RUNS)})
+            if [[ -z $list ]]; then
+                _spinup_paths "$cur"
+                return
+            fi ;;
+    esac
+    COMPREPLY=($(compgen -W "$list" -- "$cur"))
+    _spinup_after_colon "$cur"
+}}
+_spinup_paths() {{
+    local IFS=$'\n'  # names may hold spaces
+    compopt -o filenames 2>/dev/null
+    COMPREPLY=($(compgen -f -- "$1"))
+}}
+# Bash replaces only what follows the last colon, so that is what an answer consists of.
+_spinup_after_colon() {{
+    if [[ $1 == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${{COMPREPLY[@]#"${{1%"${{1##*:}}"}}"}}")
+    fi
+}}
+complete -F _spinup spinup"""
+
+
+def zsh(words: Words) -> str:
+    """The script for zsh, to be evaluated or put as `_spinup` into a folder of `fpath`."""
+    return f"""\
+#compdef spinup
+# Tab completion of spinup for zsh, written by `spinup completion zsh`.
+_spinup() {{
+    local cur=${{words[CURRENT]}} flag='' word=''
+    if (( CURRENT == 2 )); then
+        compadd -- {" ".join(words.commands)}
+        return
+    fi
+    for word in "${{(@)words[3,CURRENT-1]}}"; do
+        [[ $word == --* ]] && flag=${{word%%\\[*}}
+    done
+    if [[ $cur == -* ]]; then
+        case ${{words[2]}} in
+{_cases(_grouped(words.flags), "compadd -- {}", 12)}
+        esac
+        return
+    fi
+    case $flag in
+{_cases(_grouped(words.values), "compadd -- {}; return", 8)}
+        {"|".join(_PATHS)}) _files; return ;;
+    esac
+    case ${{words[2]}} in
+        completion) compadd -- bash zsh ;;
+        {"|".join(_RUNS)}) _files ;;
+    esac
+}}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _spinup "$@"
+else
+    compdef _spinup spinup
+fi"""
+
+
+SHELLS = {"bash": bash, "zsh": zsh}
+
+_HELP = """\
+For this shell alone:  eval "$(spinup completion bash)"    (zsh: after compinit)
+For every new bash:    spinup completion bash > ~/.spinup.bash; source that file in ~/.bashrc
+For every new zsh:     spinup completion zsh > FOLDER/_spinup, with a FOLDER of $fpath
+Write it again after installing environments or a new version."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the script of one shell."""
+    parser = Parser(
+        prog="spinup completion",
+        description="Print a script that lets Tab complete commands, flags and their values.",
+        epilog=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", nargs="*", help="bash or zsh")
+    shells = parser.parse_args(argv).shell
+    if len(shells) != 1 or shells[0] not in SHELLS:
+        given = "nothing" if not shells else f"'{' '.join(shells)}'"
+        raise SpinupError(f"'spinup completion' takes bash or zsh, not {given}.")
+    print(SHELLS[shells[0]](collect()))
+    return 0

@@ -1,0 +1,396 @@
+"""What a command line would do, and what it would cost: the text of `--dry_run`.
+
+Memory is counted from the spaces of the environment. Disk and time come from a calibration: a short
+piece of the algorithm really runs, with the settings of the run and in a temporary directory, and
+its rows say how long an epoch takes. Nothing is written where the runs would be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import math
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from spinup import registry, user_config
+from spinup.algos.common.collect import act_dtype, action_shape
+from spinup.algos.common.replay import (
+    _CHUNK_BYTES,
+    available_memory,
+    size_text,
+    transition_bytes,
+)
+from spinup.cli.flags import arguments
+from spinup.envs.adapter import adapt_env
+from spinup.envs.make import env_record
+from spinup.envs.streams import stored_dtype
+from spinup.grids.cells import Cell, Job, decide
+from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
+from spinup.runs.arguments import DOMAINS
+
+# Arguments that do not change the cost of a step: runs that differ only in these share a
+# calibration. They are the numbers that are no counts, and what says how long and how often.
+_OF_STEPS = {"updates_per_step", "replay_ratio", "target_kl"}
+_SAME_COST = {name for name, domain in DOMAINS.items() if not domain.whole} - _OF_STEPS
+_SAME_COST |= {"seed", "epochs", "save_freq", "start_steps", "update_after", "num_test_episodes"}
+_SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", "double_q"}
+_MOST_SECONDS = 60.0  # of calibration; what is left then costs what the others do on average
+_ROW_BYTES = 400  # of progress.txt
+_START_SECONDS = 2.0  # imports, networks, environments
+
+
+class Plan(Protocol):
+    """What is needed of `cli.Plan`."""
+
+    @property
+    def grid(self) -> ExperimentGrid: ...
+    @property
+    def num_cpu(self) -> int | str: ...
+    @property
+    def data_dir(self) -> str | None: ...
+    @property
+    def datestamp(self) -> bool: ...
+    @property
+    def launch(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a calibration measured.
+
+    Attributes:
+        step: seconds of an environment step, gradient steps included where they are no part of
+            `update`.
+        act: seconds of a step of a test episode.
+        update: seconds of one gradient step.
+        save: seconds of a checkpoint.
+        disk: bytes of a run directory without its replay buffer.
+        taken: seconds that the calibration took.
+    """
+
+    step: float
+    act: float
+    update: float
+    save: float
+    disk: int
+    taken: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one run: bytes of its buffers, bytes on the disk, seconds."""
+
+    memory: int
+    disk: int
+    seconds: float
+
+
+# ------------------------------------------------------------------------------------- one run
+
+
+def settings_of(cell: Cell, launch: Mapping[str, Any]) -> dict[str, Any]:
+    """Every argument of a run, defaults included."""
+    settings = {**_defaults(cell), **cell.kwargs}
+    if _in_own_process(launch) and settings.get("num_threads") is None:
+        settings["num_threads"] = launch.get("cpus_per_cell", 1)
+    return settings
+
+
+def _defaults(cell: Cell) -> dict[str, Any]:
+    return {name: p.default for name, p in arguments(cell.thunk).items()}
+
+
+def _in_own_process(launch: Mapping[str, Any]) -> bool:
+    return launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
+
+
+@dataclass(frozen=True)
+class Env:
+    """What is asked of an environment: bytes, and the length of a long episode."""
+
+    transition: int  # bytes of o, a, r, o2, d in a replay buffer
+    rollout: int  # bytes of a step in a rollout and in the batch made of it
+    actions: int  # numbers that describe a distribution over actions
+    limit: float  # longest episode
+    step: float  # seconds of a step with a random action
+
+
+def look_at(settings: Mapping[str, Any]) -> Env:
+    """Make the environment of a run once and step it for a moment."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run itself will say it
+        env = adapt_env(env_maker(settings["env_name"], settings.get("env_kwargs"))())
+    limit = env_record(env)["max_episode_steps"] or math.inf
+    o_space, a_space = env.observation_space, env.action_space
+    obs = int(np.prod(o_space.shape)) * np.dtype(stored_dtype(o_space)).itemsize
+    act = int(np.prod(action_shape(a_space))) * np.dtype(act_dtype(a_space)).itemsize
+    as_float = 4 * int(np.prod(o_space.shape)) + act
+    env.reset(seed=0)
+    start, steps = time.perf_counter(), 0
+    while time.perf_counter() - start < 0.1 or steps < 10:
+        _, _, terminated, truncated, _ = env.step(a_space.sample())
+        steps += 1
+        if terminated or truncated:
+            env.reset()
+    step = (time.perf_counter() - start) / steps
+    env.close()
+    rollout = obs + act + 9 + as_float + 16  # reward, valid; then advantage, return, value, logp
+    actions = int(getattr(a_space, "n", 1))
+    return Env(transition_bytes(o_space, a_space), rollout, actions, limit, step)
+
+
+def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], env: Env) -> Speed:
+    """Run a short piece of a run in a temporary directory and see how long it takes."""
+    small = dict(settings)
+    for name in ("env_name", "env_kwargs"):
+        small.pop(name, None)
+    small["env_fn"] = env_maker(settings["env_name"], settings.get("env_kwargs"))
+    small.update(seed=0, shards=None, resume=False, overwrite=False, progress=False)
+    small.update(save_freq=10**9, epochs=5)
+    at_once = settings["num_envs"]
+    if algo.on_policy:
+        steps = min(settings["steps_per_epoch"], 4000, int(0.5 / env.step))
+        small["epochs"] = 3
+    else:
+        every = settings.get("update_every", settings.get("n_steps", 1) * at_once)
+        ratio = settings.get("updates_per_step", 1.0)
+        steps = int(max(50, min(300, 300 / max(ratio, 1e-3), 0.5 / env.step)))
+        small["replay_size"] = min(settings["replay_size"], 10000)
+        small["num_test_episodes"] = 0
+        if "update_every" in settings:
+            every = small["update_every"] = min(int(every), steps)
+            small["start_steps"] = 0
+        at_once = math.lcm(at_once, int(every))
+    steps = max(1, steps // at_once) * at_once
+    small["steps_per_epoch"] = steps
+    small["max_ep_len"] = min(settings["max_ep_len"], max(steps, 100))
+    if "update_after" in settings:
+        small["update_after"] = 3 * steps + 1  # epochs 0 to 2 without gradient steps, 3 and 4 with
+    if "eps_end" in settings:
+        small["eps_start"] = small["eps_end"]  # so that the network is asked
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        small["logger_kwargs"] = {"output_dir": folder, "quiet": True}
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            cell.thunk(**small)
+        with open(Path(folder, "progress.txt"), newline="") as file:
+            times = [float(row["Time"]) for row in csv.DictReader(file, delimiter="\t")]
+        disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    taken = time.perf_counter() - start
+    # A checkpoint follows the first epoch and the last, so it lies between the first two rows.
+    first, *rest = np.diff(times)
+    save = max(0.0, first - rest[0])
+    if "update_after" in settings:
+        stored = small["epochs"] * steps * (1 + settings.get("k", 0)) * env.transition
+        done = steps * settings["updates_per_step"]
+        update = max(0.0, rest[2] - rest[0]) / done if done else 0.0
+        step = rest[0] / steps
+        return Speed(step, step, update, save, max(0, disk - stored), taken)
+    return Speed(rest[-1] / steps, 2 * env.step, 0.0, save, disk, taken)
+
+
+def cost(
+    algo: registry.Algorithm, settings: Mapping[str, Any], env: Env, speed: Speed, processes: int
+) -> Cost:
+    """What a whole run costs, from what a piece of it did."""
+    epochs = settings["epochs"]
+    total = epochs * settings["steps_per_epoch"]
+    seconds = _START_SECONDS + speed.save * math.ceil(epochs / settings["save_freq"])
+    disk = speed.disk + _ROW_BYTES * epochs
+    if algo.on_policy:
+        memory = settings["steps_per_epoch"] * env.rollout
+        seconds += total * speed.step / processes
+        return Cost(memory, disk, seconds)
+    each = env.transition + (4 * env.actions if "n_steps" in settings else 0)
+    memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
+    updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
+    longest = min(settings["max_ep_len"], env.limit)
+    if math.isinf(longest):  # nobody limits it: how long it gets is not known
+        longest = settings["steps_per_epoch"]
+    test_steps = epochs * settings["num_test_episodes"] * longest
+    seconds += total * speed.step + test_steps * speed.act + updates * speed.update
+    # The two checkpoints share the buffer, all but the part that changed in between.
+    return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
+
+
+# ---------------------------------------------------------------------------------- all of them
+
+
+def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
+    """The runs of a command line, where they would go, whether they would start, what they cost."""
+    where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
+    jobs = ready.grid._jobs(cells, where, ready.datestamp, None)
+    alone = len(cells) == 1 and not _in_own_process(ready.launch)
+    row = next((row for row in registry.ROWS if row.name == algo), None)
+    if row is None:  # a function of the user's own, whose arguments may mean anything
+        places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
+        lines = _table([("directory", "what happens"), *places])
+        return "\n".join([*lines, "", f"What {algo} costs is not known. Nothing was created."])
+    meter = _Meter(row, max(1, process_count(ready.num_cpu)))
+    table: list[tuple[str, ...]] = [("directory", "what happens", "memory", "disk", "time")]
+    left: list[Cost] = []
+    for job in jobs:
+        action, done = _fate(job, alone)
+        shown = ("-", "-", "-")
+        if done < 1:
+            full = meter.cost(job.cell, settings_of(job.cell, ready.launch))
+            left.append(Cost(full.memory, full.disk, full.seconds * (1 - done)))
+            seconds = duration(left[-1].seconds)
+            shown = (size_text(full.memory), size_text(full.disk), seconds)
+        table.append((job.output_dir, action, *shown))
+    return "\n".join([*_table(table), "", *_summary(left, len(jobs), ready.launch, where, meter)])
+
+
+class _Meter:
+    """Costs of runs, with one calibration for all those that cost the same."""
+
+    def __init__(self, algo: registry.Algorithm, processes: int) -> None:
+        self.algo, self.processes = algo, processes
+        self.speeds: dict[str, Speed | None] = {}
+        self.envs: dict[str, Env] = {}
+
+    @property
+    def taken(self) -> float:
+        """Seconds of calibration so far."""
+        return sum(speed.taken for speed in self.measured)
+
+    @property
+    def measured(self) -> list[Speed]:
+        """The calibrations that were made."""
+        return [speed for speed in self.speeds.values() if speed is not None]
+
+    def basis(self) -> str:
+        """What the figures rest on, in a sentence."""
+        made, guessed = len(self.measured), len(self.speeds) - len(self.measured)
+        times = "a calibration" if made == 1 else f"{made} calibrations"
+        text = f"Disk and time are from {times} of {self.taken:.1f} s on this machine"
+        text += ", as busy as it is now"
+        if guessed:
+            text += f"; {guessed} more settings are taken to cost what those do on average"
+        return text + "."
+
+    def cost(self, cell: Cell, settings: dict[str, Any]) -> Cost:
+        """What a run costs, from a calibration of its own or one that fits it."""
+        env_key = repr((settings["env_name"], settings.get("env_kwargs")))
+        if env_key not in self.envs:
+            self.envs[env_key] = look_at(settings)
+        env = self.envs[env_key]
+        key = repr(sorted((k, repr(v)) for k, v in settings.items() if k not in _SAME_COST))
+        if key not in self.speeds:
+            enough = self.taken > _MOST_SECONDS
+            self.speeds[key] = None if enough else calibrate(self.algo, cell, settings, env)
+        return cost(self.algo, settings, env, self.speeds[key] or self._average(), self.processes)
+
+    def _average(self) -> Speed:
+        known = self.measured
+
+        def mean(value: Callable[[Speed], float]) -> float:
+            return sum(map(value, known)) / len(known)
+
+        return Speed(
+            mean(lambda s: s.step),
+            mean(lambda s: s.act),
+            mean(lambda s: s.update),
+            mean(lambda s: s.save),
+            int(mean(lambda s: s.disk)),
+            0.0,
+        )
+
+
+def _fate(job: Job, alone: bool) -> tuple[str, float]:
+    """What would happen to a run, and the share of it that is done already."""
+    folder, kwargs = Path(job.output_dir), job.cell.kwargs
+    there = (folder / "progress.txt").is_file()
+    if alone:
+        action = "resume" if kwargs.get("resume") and there else "fresh"
+    else:
+        action = decide(job).action
+    if action == "skip":
+        return "done already, skipped", 1.0
+    if action == "resume" and there:
+        epochs = {"epochs": 1, **_defaults(job.cell), **kwargs}["epochs"]
+        done = min(epochs, _rows(folder / "progress.txt"))
+        return f"resumes after {done} of {epochs} epochs", done / max(1, epochs)
+    if there:
+        return f"starts, {'deletes' if kwargs.get('overwrite') else 'keeps aside'} the run there", 0
+    return "starts", 0.0
+
+
+def _rows(path: Path) -> int:
+    return max(0, path.read_bytes().count(b"\n") - 1)
+
+
+def _summary(
+    left: Sequence[Cost], count: int, launch: Mapping[str, Any], where: Path, meter: _Meter
+) -> list[str]:
+    if not left:
+        return [f"Nothing to do: all {count} runs are done."]
+    executor = launch.get("executor", "local")
+    workers = launch.get("num_workers", 1)
+    longest, total = max(c.seconds for c in left), sum(c.seconds for c in left)
+    at_once = workers if executor == "local" else (len(left) if workers == 1 else workers)
+    at_once = min(at_once, len(left))
+    memory = sum(sorted((c.memory for c in left), reverse=True)[:at_once])
+    disk = sum(c.disk for c in left)
+    # More processes than cores take turns.
+    side_by_side = min(at_once, os.cpu_count() or 1) if executor == "local" else at_once
+    wall = max(longest, total / side_by_side)
+    how = f"{at_once} at a time" if at_once > 1 else "one after the other"
+    runs = "1 run" if count == 1 else f"{count} runs"
+    shown = f"{runs}, {len(left)} to do"
+    if len(left) > 1:
+        shown += f", {how}"
+    lines = [
+        f"{shown}: buffers of {size_text(memory)}, {size_text(disk)} on the disk, "
+        f"about {duration(wall)}.",
+        meter.basis(),
+        "Nothing was created.",
+    ]
+    available, free = available_memory(), shutil.disk_usage(_existing(where)).free
+    if executor == "local" and available is not None and memory > available:
+        lines.insert(1, f"This machine has only {size_text(available)} of memory available.")
+    if disk > free:
+        lines.insert(1, f"The disk of {where} has only {size_text(free)} left.")
+    return lines
+
+
+def _existing(path: Path) -> Path:
+    path = path.absolute()
+    return next(p for p in (path, *path.parents) if p.exists())
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        left = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        right = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        lines.append("  ".join([*left, *right]).rstrip())
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, to two figures or so: `40 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours / 24:.1f} days"

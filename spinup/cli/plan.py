@@ -1,0 +1,418 @@
+"""From command-line words to the runs of a training function.
+
+`python -m spinup.run ppo` and an algorithm's own file (`python -m spinup.algos.pytorch.ppo.ppo`)
+share everything here: every keyword of the function is a flag, several values make a grid. All of a
+command line is checked before anything is created; what is wrong with it is said in one sentence
+(SpinupError). `flags` reads the words, `cli_help` explains them, `estimate` says what they cost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spinup import registry, user_config
+from spinup.cli.flags import (
+    ALIASES,
+    NOT_FLAGS,
+    ONCE_KEYS,
+    RUN_KEYS,
+    activation,
+    arguments,
+    backend_of,
+    entries_of,
+    is_width,
+    parameter_of,
+    parse_value,
+    source_of,
+    split_flags,
+    value_of,
+    values_of,
+)
+from spinup.cli.usage import usage, wants_help
+from spinup.grids.experiments import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
+from spinup.runs.arguments import Domain
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import Shards, abort, mpi_fork, num_procs, under_launcher
+
+__all__ = [
+    "NOT_FLAGS",
+    "Plan",
+    "activation",
+    "arguments",
+    "execute",
+    "fail",
+    "main",
+    "parse_value",
+    "plan",
+    "read_preset",
+    "split_flags",
+    "usage",
+    "wants_help",
+]
+
+
+# Flags that are handed to `ExperimentGrid.run` as they are, and what their numbers may be.
+LAUNCH = {
+    "num_workers": Domain(1, whole=True),
+    "executor": None,
+    "cpus_per_cell": Domain(1, whole=True),
+    "gpus_per_cell": Domain(),
+    "ray_address": None,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked command line: the grid and how to run it."""
+
+    grid: ExperimentGrid
+    num_cpu: int | str
+    mpi: dict[str, Any]
+    data_dir: str | None
+    datestamp: bool
+    launch: dict[str, Any]
+    dry_run: bool
+
+
+# ------------------------------------------------------------------------------------------- preset
+
+
+def read_preset(path: str | Path) -> dict[str, Any]:
+    """The JSON object in a preset file."""
+    try:
+        preset = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SpinupError(f"the preset '{path}' does not exist.") from error
+    except OSError as error:
+        raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SpinupError(f"the preset '{path}' is not a text file.") from error
+    except json.JSONDecodeError as error:
+        raise SpinupError(f"the preset '{path}' is not valid JSON: {error}.") from error
+    if not isinstance(preset, dict):
+        raise SpinupError(f"the preset '{path}' must hold one JSON object of arguments.")
+    return preset
+
+
+def _preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+    """A preset as flat keys, the entries of its dicts as `a:b`, aliases resolved."""
+    keys: dict[str, Any] = {}
+    for name, value in preset.items():
+        flat = {f"{name}:{k}": v for k, v in value.items()} if isinstance(value, dict) else None
+        for key, inner in ({name: value} if flat is None else flat).items():
+            key = ALIASES.get(key, key)
+            if key in keys:
+                raise SpinupError(f"the preset '{path}' sets '{key}' twice.")
+            if key == "config":
+                raise SpinupError(f"the preset '{path}' cannot name another preset.")
+            keys[key] = inner
+    return keys
+
+
+# --------------------------------------------------------------------------------------------- plan
+
+
+def plan(
+    algo_fn: Callable[..., Any],
+    words: Sequence[str],
+    exp_name: str,
+    backend: str | None = None,
+    preset: str | Path | None = None,
+) -> Plan:
+    """Check a command line completely and turn it into the grid to run.
+
+    Args:
+        algo_fn: the training function.
+        words: the command line after the algorithm's name.
+        exp_name: name of the experiment unless --exp_name gives one.
+        backend: where activations come from; by default the folder of the function's file.
+        preset: a JSON file of arguments that hold unless a flag says otherwise.
+    """
+    backend = backend_of(algo_fn) if backend is None else backend
+    flags = {flag.key: flag for flag in split_flags(words)}
+    values: dict[str, list[Any]] = {}
+    for key, flag in flags.items():
+        values[key] = values_of(flag, parameter_of(algo_fn, key, flag.typed), backend)
+        about_run = key in RUN_KEYS or key.startswith("slurm_options:")
+        if flag.shorthand is not None and about_run:
+            raise SpinupError(f"'{flag.typed}' is never part of a name and takes no shorthand.")
+        if len(values[key]) > 1 and (about_run or key in ONCE_KEYS):
+            raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}.")
+
+    def once(key: str, default: Any) -> Any:
+        return values.pop(key)[0] if key in values else default
+
+    chosen = once("config", preset)
+    if chosen is not None:
+        for key, value in _preset_keys(read_preset(chosen), chosen).items():
+            typed = f"{key} in {Path(chosen).name}"
+            parameter = parameter_of(algo_fn, key, typed)
+            if key not in values:
+                values[key] = [value_of(key, value, parameter, backend, typed)]
+    exp_name = once("exp_name", exp_name)
+    data_dir = once("data_dir", None)
+    num_cpu = once("num_cpu", 1)
+    if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
+        raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}.")
+    alone = any(row.name == algo_fn.__name__ and not row.mpi for row in registry.ROWS)
+    if alone and (num_cpu == "auto" or num_cpu > 1):
+        raise SpinupError(
+            f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
+            "and use --num_envs for several environments."
+        )
+    for key in ("hosts", "hostfile", "max_restarts"):
+        if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
+            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu.")
+    mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
+    datestamp = _switch("--dt", once("datestamp", False))
+    dry_run = _switch("--dry_run", once("dry_run", False))
+    launch = _launch_options(values)
+    spread = launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
+    if spread and (num_cpu == "auto" or num_cpu > 1):
+        raise SpinupError(
+            "runs side by side have one process each: use either --cpu, or --num_workers and "
+            "--executor."
+        )
+    _layers(algo_fn, values, once("l", None))
+    if "env_name" not in values:
+        raise SpinupError(
+            f"{algo_fn.__name__} needs an environment: add one such as --env CartPole-v1."
+        )
+    resume, overwrite = values.get("resume", [False])[0], values.get("overwrite", [False])[0]
+    if resume and overwrite:
+        raise SpinupError(
+            "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one."
+        )
+    if resume and datestamp:
+        raise SpinupError(
+            "'--resume' cannot find the earlier run under a new date: leave out --dt."
+        )
+
+    grid = ExperimentGrid(name=exp_name)
+    for key, vals in values.items():
+        grid.add(key, vals, shorthand=flags[key].shorthand if key in flags else None)
+    if mpi.get("max_restarts") and datestamp:
+        raise SpinupError("'--max_restarts' cannot find its run under a new date: leave out --dt.")
+    return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run)
+
+
+def _switch(typed: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SpinupError(f"'{typed}' is either True or False, not {value!r}.")
+    return value
+
+
+def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
+    """How the cells of a grid are started, from the flags that say so: only what was given."""
+    given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
+    for key, domain in LAUNCH.items():
+        if given.get(key) is True:
+            raise SpinupError(f"'--{key}' needs a value.")
+        fault = domain.fault(given[key]) if domain and key in given else None
+        if fault:
+            raise SpinupError(f"'--{key}' {fault}, not {given[key]!r}.")
+    executor = given.get("executor", "local")
+    if executor not in EXECUTORS:
+        raise SpinupError(f"'--executor' must be local, ray or slurm, not {executor!r}.")
+    slurm = [key for key in values if key.startswith("slurm_options:")]
+    if slurm:
+        given["slurm_options"] = {key.partition(":")[2]: values.pop(key)[0] for key in slurm}
+    for key, needed in (("ray_address", "ray"), ("slurm_options", "slurm")):
+        if key in given and executor != needed:
+            raise SpinupError(f"'--{key}' goes with --executor {needed}, not with {executor}.")
+    if given.get("gpus_per_cell") and executor == "local":
+        raise SpinupError(
+            "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
+            "--device cuda on this machine."
+        )
+    return given
+
+
+def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any]:
+    """How the processes of `--cpu N` are started, from the flags that say so."""
+    options: dict[str, Any] = {}
+    for key in ("hosts", "hostfile"):
+        value = once(key, None)
+        if value is not None:
+            options[key] = value
+    if "hostfile" in options and not Path(options["hostfile"]).is_file():
+        raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist.")
+    restarts, timeout = once("max_restarts", 0), once("mpi_timeout", 300)
+    if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+        raise SpinupError(f"'--max_restarts' must be a whole number, not {restarts!r}.")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
+        raise SpinupError(f"'--mpi_timeout' must be a number of seconds, not {timeout!r}.")
+    log_all = _switch("--log_all_ranks", once("log_all_ranks", False))
+    options.update(max_restarts=restarts, timeout=timeout)
+    options["log_all_ranks"] = str(folder / "rank_logs") if log_all else None
+    return options
+
+
+def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
+    """Spell out `--hid 64` (one width for every layer) and `--l 2` (how many) as a list."""
+    key = "ac_kwargs:hidden_sizes"
+    entry = (entries_of(algo_fn, "ac_kwargs") or {}).get("hidden_sizes")
+    usual: Any = getattr(entry, "default", None)
+    if not isinstance(usual, list | tuple) or not usual:
+        usual = (64, 64)
+    if layers is not None:
+        if not is_width(layers):
+            raise SpinupError(f"'--l' is the number of layers, not {layers!r}.")
+        parameter_of(algo_fn, key, "--l")
+        known = values.get(key, [usual])
+        if any(not is_width(v) and len(set(v)) != 1 for v in known):
+            raise SpinupError("'--l' goes with one width for every layer, such as --hid 64 --l 2.")
+        values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
+    elif key in values:
+        values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
+
+
+def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
+    """Try every environment once, then run the grid, or say what it would do (`--dry_run`).
+
+    A grid whose last environment is misspelt must not find that out after hours.
+    """
+    cells = ready.grid.cells(algo_fn)
+    # Under a launcher of the user's own there are several already.
+    check_cells(algo_fn.__name__, cells, max(process_count(ready.num_cpu), num_procs()))
+    if ready.dry_run:
+        from spinup.cli.estimate import report
+
+        print(report(algo_fn.__name__, cells, ready))
+        return
+    mpi_fork(process_count(ready.num_cpu), **ready.mpi)
+    ready.grid.run(
+        algo_fn,
+        num_cpu=ready.num_cpu,
+        data_dir=ready.data_dir,
+        datestamp=ready.datestamp,
+        **ready.launch,
+    )
+
+
+def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
+    """SpinupError if an environment cannot be made or `algo` cannot learn in it.
+
+    Of runs that share their environment and its arguments one is tried.
+    """
+    row = next((row for row in registry.ROWS if row.name == algo), None)
+    tried: list[tuple[Any, Any]] = []
+    for cell in cells:
+        wanted = (cell.kwargs["env_name"], cell.kwargs.get("env_kwargs"))
+        if wanted not in tried:
+            tried.append(wanted)
+            if ":" in wanted[0]:
+                _import_from_here()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the run itself will say it
+                env = _try_env(*wanted)
+            if row is not None:
+                check_env(row, env)
+            env.close()
+        if row is not None:
+            _check_division(cell, processes if row.mpi else 1)
+
+
+def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
+    """The environment; SpinupError if it is not to be had, or not with these arguments."""
+    try:
+        return env_maker(env_name, env_kwargs)()
+    except SpinupError:
+        raise
+    except Exception as error:  # an environment says in its own way that it dislikes a value
+        if not env_kwargs:
+            raise  # a fault of its own: the traceback says where
+        given = ", ".join(f"{key}={value!r}" for key, value in env_kwargs.items())
+        raise SpinupError(
+            f"{env_name} cannot be made with {given} ({type(error).__name__}: {error}): correct "
+            "env_kwargs."
+        ) from error
+
+
+def check_env(row: registry.Algorithm, env: Any) -> None:
+    """SpinupError unless an algorithm can learn in this environment."""
+    from spinup.envs.adapter import adapt_env
+    from spinup.envs.goals import Goals
+    from spinup.envs.spaces import DENSITIES, check_spaces, require_finite_bounds, require_width
+
+    seen = adapt_env(env)
+    check_spaces(row.name, seen.observation_space, seen.action_space, row.action_spaces)
+    if not row.on_policy and type(seen.action_space).__name__ == "Box":
+        require_finite_bounds(row.name, seen.action_space)
+        if row.name in DENSITIES:
+            require_width(row.name, seen.action_space)
+    if row.observation == "goal":
+        Goals(env, row.name)
+
+
+def _check_division(cell: Cell, processes: int) -> None:
+    """The steps of an epoch must be shared out evenly; the run itself would say so, but later."""
+    defaults = {name: p.default for name, p in arguments(cell.thunk).items()}
+    settings = {**defaults, **cell.kwargs}
+    steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")
+    if steps is None or envs is None:
+        return  # an algorithm of one's own
+    shards = settings.get("shards") or max(1, processes)
+    Shards(shards).split("steps_per_epoch", steps)
+    each = envs * shards
+    if steps % each:
+        raise SpinupError(
+            f"steps_per_epoch={steps} does not divide among {each} environments (shards x "
+            f"num_envs): use a multiple of {each}"
+        )
+
+
+def _import_from_here() -> None:
+    """Let `--env module:Id-v0` find modules of the working directory, as `python -m` does.
+
+    Last on the path, so that nothing that lies there takes the place of an installed package.
+    """
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+
+
+# --------------------------------------------------------------------------------------------- main
+
+
+def fail(error: SpinupError) -> int:
+    """Say in one line what was wrong; the exit code for it."""
+    sentence = f"spinup: {' '.join(str(error).split())}"
+    try:
+        several = num_procs() > 1
+    except SpinupError:  # MPI itself may be what is wrong
+        several = False
+    if several:
+        abort(sentence, 2)  # the other processes may not have noticed
+    print(sentence, file=sys.stderr)
+    return int(getattr(error, "exit_code", 2))  # 1 where the input was right and runs failed
+
+
+def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
+    """Run an algorithm's own file: the `config.json` beside it, and flags over that.
+
+    Ends the program with exit code 2 and one sentence when the command line is wrong.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    preset = source_of(algo_fn).with_name("config.json")
+    try:
+        if wants_help(words):
+            shown = _preset_keys(read_preset(preset), preset) if preset.is_file() else {}
+            print(usage(algo_fn, f"python {source_of(algo_fn).name}", shown))
+            return
+        execute(algo_fn, plan(algo_fn, words, algo_fn.__name__, preset=_if_file(preset)))
+    except SpinupError as error:
+        sys.exit(fail(error))
+    except KeyboardInterrupt:  # the run has saved itself and said how to go on
+        sys.exit(130)
+
+
+def _if_file(path: Path) -> Path | None:
+    return path if path.is_file() else None

@@ -1,0 +1,246 @@
+"""How a grid is doing: a table that redraws itself on a terminal, plain lines elsewhere.
+
+The numbers come from the ends of the cells' `progress.txt`, so they are there whoever runs a cell.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from spinup.grids.cells import Job
+from spinup.utils.progress import _hms
+
+_TAIL_BYTES = 16384
+_WINDOW = 10  # epochs that the speed is taken from
+_COLOURS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
+# In this order, when a screen has no room for all cells.
+_SHOWN_FIRST = ("failed", "running", "stopped", "waiting", "done")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the end of a `progress.txt` says; None for what it does not."""
+
+    epoch: int | None = None
+    ret: float | None = None
+    rate: float | None = None  # environment steps a second
+    epoch_seconds: float | None = None
+    age: float = 0.0  # seconds since the last row
+
+
+def read_progress(run: str | os.PathLike[str]) -> Progress:
+    """The last rows of a run, as far as they are there and can be read."""
+    path = Path(run, "progress.txt")
+    try:
+        with open(path, "rb") as file:
+            header = file.readline(_TAIL_BYTES)
+            start = len(header)
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(start, size - _TAIL_BYTES))
+            cut = file.tell() > start
+            lines = file.read(_TAIL_BYTES).decode("utf-8", "replace").split("\n")
+            age = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
+    except OSError:
+        return Progress()
+    rows = lines[1 if cut else 0 : -1]  # behind the last line break is a row still being written
+    if not rows or not header.endswith(b"\n"):
+        return Progress()
+    names = header.decode("utf-8", "replace").rstrip("\n").split("\t")
+    last = _numbers(names, rows[-1])
+    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # single epochs are of uneven length
+    before = _numbers(names, earlier[0]) if earlier else {}
+    epoch, seconds, steps = (last.get(k) for k in ("Epoch", "Time", "TotalEnvInteracts"))
+    rate = each = None
+    if seconds is not None:
+        seconds -= before.get("Time", 0.0)
+        each = seconds / max(1, len(earlier))
+        if steps is not None and seconds > 0:
+            rate = (steps - before.get("TotalEnvInteracts", 0.0)) / seconds
+    ret = last.get("AverageTestEpRet", last.get("AverageEpRet"))
+    return Progress(None if epoch is None else int(epoch), ret, rate, each, age)
+
+
+def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
+    values = row.split("\t")
+    found: dict[str, float] = {}
+    for name, text in zip(names, values, strict=False):
+        try:
+            number = float(text)
+        except ValueError:
+            continue
+        if math.isfinite(number):
+            found[name] = number
+    return found
+
+
+@dataclass
+class Board:
+    """The cells of a grid and their states; `refresh` shows them when it is time to."""
+
+    title: str
+    jobs: Sequence[Job]
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
+    interval: float | None = None  # seconds between two pictures, or two lines for a running cell
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.states = ["waiting"] * len(self.jobs)
+        isatty = getattr(self.stream, "isatty", None)
+        self.live = bool(isatty and isatty()) and os.environ.get("TERM") != "dumb"
+        if self.interval is None:
+            self.interval = 1.0 if self.live else 60.0
+        self._epochs = [_epochs(job) for job in self.jobs]
+        self._start = self._drawn = self.clock()
+        self._height = 0
+
+    def set(self, i: int, state: str, note: str = "") -> None:
+        """Cell `i` is now 'waiting', 'running', 'done', 'failed' or 'stopped'."""
+        self.states[i] = state
+        if self.live:
+            self.refresh(now=True)
+        else:
+            shown = self._summary(i) if state in ("done", "failed", "stopped") else ""
+            note = f" ({note})" if note else ""
+            done = sum(s == "done" for s in self.states)
+            print(
+                f"[{done}/{len(self.jobs)} done] {self.jobs[i].name}: {state}{note}{shown}",
+                file=self.stream,
+                flush=True,
+            )
+
+    def say(self, line: str) -> None:
+        """Print a line that stays, above the table where there is one."""
+        self._erase()
+        print(line, file=self.stream, flush=True)
+        self.refresh(now=self.live)
+
+    def refresh(self, now: bool = False) -> None:
+        """Show the table again if it is old, or `now`."""
+        assert self.interval is not None
+        if not now and self.clock() - self._drawn < self.interval:
+            return
+        self._drawn = self.clock()
+        if not self.live:
+            for i, state in enumerate(self.states):
+                if state == "running":
+                    line = f"    {self.jobs[i].name}: running{self._summary(i)}"
+                    print(line, file=self.stream, flush=True)
+            return
+        size = shutil.get_terminal_size()  # asks the terminal, and knows COLUMNS and LINES
+        lines = self.lines(max(size.columns, 40), max(size.lines, 8))
+        self._erase()
+        self.stream.write("\n".join(lines) + "\n")
+        self.stream.flush()
+        self._height = len(lines)
+
+    def close(self) -> None:
+        """Leave the last picture on the terminal."""
+        if self.live:
+            self.refresh(now=True)
+            self._height = 0
+
+    def lines(self, columns: int, rows: int) -> list[str]:
+        """The table for a screen of so many columns and rows."""
+        left = self.seconds_left()
+        counts = ", ".join(
+            f"{self.states.count(state)} {state}"
+            for state in ("done", "running", "waiting", "failed", "stopped")
+            if self.states.count(state)
+        )
+        eta = "" if left is None else f", about {_hms(left)} left"
+        elapsed = _hms(self.clock() - self._start)
+        out = [f"{self.title}: {counts} ({elapsed} elapsed{eta})"[:columns]]
+        room = rows - 4
+        chosen = list(range(len(self.jobs)))
+        if len(chosen) > room:
+            order = sorted(chosen, key=lambda i: _SHOWN_FIRST.index(self.states[i]))
+            chosen = sorted(order[: max(1, room - 1)])
+        longest = max((len(self.jobs[i].name) for i in chosen), default=4)
+        width = max(4, min(longest, columns - 50))
+        heading = f"{'cell':<{width}}  {'state':<8} {'epoch':>9} {'return':>9} {'steps/s':>8}"
+        out.append(f"{heading} {'ETA':>8}"[:columns])
+        out += [self._row(i, width, columns) for i in chosen]
+        hidden = len(self.jobs) - len(chosen)
+        if hidden:
+            out.append(f"... and {hidden} more")
+        return out
+
+    def _row(self, i: int, width: int, columns: int) -> str:
+        name, state = self.jobs[i].name, self.states[i]
+        if len(name) > width:  # the end tells cells apart
+            name = ".." + name[len(name) - width + 2 :]
+        epoch, ret, rate, eta = self._numbers(i)
+        row = f"{name:<{width}}  {state:<8} {epoch:>9} {ret:>9} {rate:>8} {eta:>8}"[:columns]
+        if os.environ.get("NO_COLOR") or state not in _COLOURS:
+            return row
+        at = width + 2
+        return f"{row[:at]}\x1b[{_COLOURS[state]}m{row[at : at + 8]}\x1b[0m{row[at + 8 :]}"
+
+    def _numbers(self, i: int) -> tuple[str, str, str, str]:
+        """Epoch, return, steps a second and time left of a cell, as text."""
+        progress, total = read_progress(self.jobs[i].output_dir), self._epochs[i]
+        running = self.states[i] == "running"
+        if self.states[i] == "waiting":
+            return "-", "-", "-", "-"
+        done = None if progress.epoch is None else progress.epoch + 1
+        epoch = "-" if done is None else f"{done}/{total if total is not None else '?'}"
+        ret = "-" if progress.ret is None else f"{progress.ret:.4g}"
+        rate = "-" if progress.rate is None or not running else f"{progress.rate:.0f}"
+        left = self._cell_left(i, progress) if running else None
+        return epoch, ret, rate, "-" if left is None else _hms(left)
+
+    def _cell_left(self, i: int, progress: Progress) -> float | None:
+        total = self._epochs[i]
+        if total is None or progress.epoch is None or progress.epoch_seconds is None:
+            return None
+        epochs = max(0, total - 1 - progress.epoch)
+        return max(0.0, epochs * progress.epoch_seconds - min(progress.age, progress.epoch_seconds))
+
+    def seconds_left(self) -> float | None:
+        """A guess at when all is done, from those that run now; None while nothing is known."""
+        running = [i for i, state in enumerate(self.states) if state == "running"]
+        known = [(i, read_progress(self.jobs[i].output_dir)) for i in running]
+        left = [self._cell_left(i, progress) for i, progress in known]
+        whole = [
+            total * progress.epoch_seconds
+            for i, progress in known
+            if (total := self._epochs[i]) is not None and progress.epoch_seconds is not None
+        ]
+        if not running or any(seconds is None for seconds in left) or not whole:
+            return None
+        work = sum(seconds for seconds in left if seconds is not None)
+        work += self.states.count("waiting") * sum(whole) / len(whole)
+        return max(work / len(running), *(s for s in left if s is not None), 0.0)
+
+    def _summary(self, i: int) -> str:
+        epoch, ret, rate, eta = self._numbers(i)
+        if epoch == "-":
+            return ""
+        speed = f", {rate} steps/s, ETA {eta}" if rate != "-" else ""
+        return f", epoch {epoch}, return {ret}{speed}"
+
+    def _erase(self) -> None:
+        if self._height:
+            self.stream.write(f"\x1b[{self._height}F\x1b[J")
+            self._height = 0
+
+
+def _epochs(job: Job) -> int | None:
+    """How many epochs a cell has, from its arguments or the defaults of its function."""
+    value = job.cell.kwargs.get("epochs")
+    if value is None:
+        try:
+            found = inspect.signature(job.cell.thunk).parameters.get("epochs")
+        except (TypeError, ValueError):
+            return None
+        value = None if found is None else found.default
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,527 @@
+"""The cells of a grid: what each one is, what became of it, and how one is run.
+
+A cell is immutable and has a hash over everything that decides its results. What became of it is
+kept beside the results, in `<data_dir>/<grid name>/.grid/<run name>/`: `state.json` (numbers and
+text, written atomically), `log.txt` (what its process printed) and a lock that is held while it
+runs. So the same grid can be issued again at any time, by anyone, on any machine that sees the
+directory: done cells are skipped, partial ones resumed, and none runs twice at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import hashlib
+import inspect
+import json
+import os
+import signal
+import socket
+import sys
+import sysconfig
+import time
+import traceback
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spinup.runs.checkpoint import RunLock, atomic_write
+from spinup.utils.errors import SpinupError
+
+FORMAT = "spinup-cell-1"
+# Arguments that say how a run is carried out and not what it computes: no part of a cell's hash.
+NOT_HASHED = frozenset({"resume", "overwrite", "progress", "logger_kwargs"})
+# Seconds that a process waits for another one that is running the cell, and may just be dying.
+WAIT_VARIABLE = "SPINUP_LOCK_WAIT"
+_MAX_DEPTH = 30
+_TAIL_LINES = 20  # of a traceback, in the report at the end
+
+
+class CellsFailed(SpinupError):
+    """Some cells of a grid failed; the others ran. The command line exits with 1 for it."""
+
+    exit_code = 1
+
+
+class CellFailed(Exception):
+    """One cell failed; its state says how."""
+
+
+class CellBusy(SpinupError):
+    """Another process is running the cell."""
+
+
+# ------------------------------------------------------------------------------------- the cell
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid: all that `call_experiment` needs to know about it."""
+
+    exp_name: str
+    thunk: Callable[..., Any]
+    seed: int
+    kwargs: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kwargs", types.MappingProxyType(dict(self.kwargs)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy cannot be pickled
+        return Cell, (self.exp_name, self.thunk, self.seed, dict(self.kwargs))
+
+    def parts(self) -> dict[str, str]:
+        """A digest of each thing that makes up the cell, by name: to say what has changed."""
+        parts = {f"{k}": digest(v) for k, v in self.kwargs.items() if k not in NOT_HASHED}
+        own = {"(function)": self.thunk, "(name)": self.exp_name, "seed": self.seed}
+        return {**parts, **{k: digest(v) for k, v in own.items()}}
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the function, the arguments, the seed and the name."""
+        return digest(self.parts())
+
+
+def digest(value: Any) -> str:
+    """A hash of what `value` is, the same in every process."""
+    return hashlib.sha256(json.dumps(describe(value)).encode()).hexdigest()
+
+
+def describe(value: Any) -> Any:
+    """`value` as a tree of text and numbers that tells different values apart.
+
+    Lists and tuples are alike, and dicts and sets have no order. Functions and classes of installed
+    packages and of this one go by name; any other (a lambda, a function of a script) by its name,
+    its code, its defaults and what it closes over; what it calls is not followed. An environment
+    goes by its class and spec, any other object by its class and attributes.
+    """
+    return _describe(value, frozenset())
+
+
+def _describe(value: Any, above: frozenset[int]) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return ["int", str(int(value))]
+    if isinstance(value, float):
+        return ["float", float(value).hex()]
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", hashlib.sha256(value).hexdigest()]
+    if id(value) in above or len(above) > _MAX_DEPTH:
+        return ["...", type(value).__qualname__]
+    above = above | {id(value)}
+    if isinstance(value, list | tuple):
+        return ["list", *(_describe(v, above) for v in value)]
+    if isinstance(value, Mapping):
+        pairs = [[_describe(k, above), _describe(v, above)] for k, v in value.items()]
+        return ["dict", *sorted(pairs, key=json.dumps)]
+    if isinstance(value, set | frozenset):
+        return ["set", *sorted((_describe(v, above) for v in value), key=json.dumps)]
+    if isinstance(value, functools.partial):
+        inner = (value.func, value.args, value.keywords)
+        return ["partial", *(_describe(v, above) for v in inner)]
+    if isinstance(value, types.MethodType):
+        return ["method", _describe(value.__func__, above), _describe(value.__self__, above)]
+    if isinstance(value, types.FunctionType):
+        return _describe_function(value, above)
+    if isinstance(value, types.CodeType):
+        return _describe_code(value, above)
+    if isinstance(value, type):
+        return _describe_class(value, above)
+    if isinstance(value, types.BuiltinFunctionType | types.ModuleType):
+        return ["name", f"{getattr(value, '__module__', '')}.{value.__name__}"]
+    return _describe_object(value, above)
+
+
+def _describe_function(function: types.FunctionType, above: frozenset[int]) -> Any:
+    name = function.__qualname__
+    if _is_installed(function.__module__):
+        return ["name", f"{function.__module__}.{name}"]
+    closed = [_contents(cell) for cell in function.__closure__ or ()]
+    inner = (function.__code__, function.__defaults__, function.__kwdefaults__, closed)
+    return ["function", name, *(_describe(v, above) for v in inner)]
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _describe_code(code: types.CodeType, above: frozenset[int]) -> Any:
+    inner = (code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_freevars)
+    return ["code", *(_describe(v, above) for v in inner)]
+
+
+def _describe_class(cls: type, above: frozenset[int]) -> Any:
+    if _is_installed(cls.__module__):
+        return ["name", f"{cls.__module__}.{cls.__qualname__}"]
+    plain = (types.FunctionType, staticmethod, classmethod, property, bool, int, float, str, tuple)
+    body = {k: v for k, v in vars(cls).items() if isinstance(v, plain) and k not in _CLASS_NOISE}
+    body = {k: getattr(v, "__func__", getattr(v, "fget", v)) for k, v in body.items()}
+    return ["class", cls.__qualname__, _describe(cls.__bases__, above), _describe(body, above)]
+
+
+# What Python itself puts into classes, and what is different in another process or at another line.
+_CLASS_NOISE = frozenset({"__module__", "__doc__", "__firstlineno__", "__static_attributes__"})
+
+
+def _describe_object(value: Any, above: frozenset[int]) -> Any:
+    from spinup.utils.serialization_utils import short_repr, vars_of
+
+    kind = _describe(type(value), above)
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor or parameter
+        value = value.detach().cpu().numpy()
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):  # an array or a NumPy scalar
+        content = hashlib.sha256(value.tobytes()).hexdigest()
+        return ["array", str(value.dtype), list(getattr(value, "shape", ())), content]
+    if hasattr(value, "action_space") and hasattr(value, "step"):
+        spec = getattr(value, "spec", None)
+        known = (getattr(spec, "id", None), getattr(spec, "kwargs", None))
+        return ["environment", kind, *(_describe(v, above) for v in known)]
+    attributes = vars_of(value)
+    if attributes:
+        return ["object", kind, _describe(attributes, above)]
+    return ["object", kind, short_repr(value)]
+
+
+@functools.cache
+def _is_installed(module: str | None) -> bool:
+    """Whether a module belongs to this package, the standard library or an installed package."""
+    if not module:  # code that was made from text
+        return False
+    if module.partition(".")[0] in ("spinup", "builtins"):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module == "__main__" or file is None:
+        return module in sys.builtin_module_names
+    roots = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(
+        Path(os.path.realpath(root)) in Path(os.path.realpath(file)).parents for root in roots
+    )
+
+
+# --------------------------------------------------------------------------- a cell on the disk
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell with its place on the disk, as one start of a grid sends it to a process.
+
+    Attributes:
+        name: of the run.
+        cell: what to run.
+        hash, parts: of the cell, taken when the grid was started.
+        output_dir: the run directory.
+        folder: where the cell's state, log and lock are.
+        launch: a name for this start of the grid; a process that is lost is replaced within it.
+        threads: BLAS threads of a cell in a process of its own; None leaves them alone.
+        dated: the name holds a date: another start never means the same run, also in one second.
+        specs: of environments that the user's program registered, for processes that did not.
+    """
+
+    name: str
+    cell: Cell
+    hash: str
+    parts: Mapping[str, str]
+    output_dir: str
+    folder: str
+    launch: str
+    threads: int | None = None
+    dated: bool = False
+    specs: tuple[Any, ...] = ()
+
+    @property
+    def log(self) -> Path:
+        """The file with everything that its processes printed."""
+        return Path(self.folder, "log.txt")
+
+
+def make_jobs(
+    cells: Sequence[Cell],
+    grid_folder: Path,
+    output_dirs: Sequence[str],
+    launch: str,
+    threads: int | None = None,
+    dated: bool = False,
+) -> list[Job]:
+    """The jobs of a grid whose own folder is `grid_folder`."""
+    jobs: list[Job] = []
+    for cell, chosen in zip(cells, output_dirs, strict=True):
+        given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
+        output_dir = os.fspath(given) if given is not None else chosen
+        # by the chosen directory, also where one was given: no two cells share it
+        name = os.path.basename(chosen)
+        file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
+        parts, folder = cell.parts(), str(grid_folder / file)
+        hashed, specs = digest(parts), own_specs(cell)
+        job = Job(name, cell, hashed, parts, output_dir, folder, launch, threads, dated, specs)
+        jobs.append(job)
+    return jobs
+
+
+def own_specs(cell: Cell) -> tuple[Any, ...]:
+    """The spec of a cell's environment if it is one of the user's own, registered in this process.
+
+    What installed packages register, another process finds as this one did.
+    """
+    gymnasium = sys.modules.get("gymnasium")  # not imported: nothing was registered
+    spec: Any = getattr(gymnasium, "registry", {}).get(str(cell.kwargs.get("env_name")))
+    entry = getattr(spec, "entry_point", None)
+    while isinstance(entry, functools.partial):
+        entry = entry.func
+    if entry is None:
+        return ()
+    module = entry.partition(":")[0] if isinstance(entry, str) else entry.__module__
+    if _is_installed(module.partition(".")[0]):
+        return ()
+    spec = copy.copy(spec)
+    if module == "__main__" and isinstance(entry, str):  # another module in another process
+        from gymnasium.envs.registration import load_env_creator
+
+        spec.entry_point = load_env_creator(entry)
+    return (spec,)
+
+
+def _register(specs: Sequence[Any]) -> None:
+    """Register environments here that are not."""
+    for spec in specs:
+        import gymnasium
+
+        gymnasium.registry.setdefault(spec.id, spec)
+
+
+def read_state(job: Job) -> dict[str, Any]:
+    """What is known about a cell; empty when nothing is, or nothing that can be read."""
+    try:
+        state = json.loads(Path(job.folder, "state.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        return {}
+    texts = [state.get(key) for key in ("state", "hash", "launch")] + [state.get("error", "")]
+    if not all(isinstance(text, str) for text in texts):
+        return {}
+    return state if isinstance(state.get("parts"), dict) else {}
+
+
+def write_state(job: Job, state: str, **more: Any) -> None:
+    """Record what became of a cell."""
+    os.makedirs(job.folder, exist_ok=True)
+    run = Path(job.output_dir)
+    record = {
+        "format": FORMAT,
+        "state": state,
+        "hash": job.hash,
+        "parts": dict(job.parts),
+        "launch": job.launch,
+        "output_dir": job.output_dir,
+        "directory": run.is_dir(),
+        "finished": (run / ".finished").is_file(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "time": time.time(),
+        **more,
+    }
+    if state == "done":
+        record["results"] = _marks(run)
+    text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+    atomic_write(Path(job.folder, "state.json"), text.encode())
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with a cell: 'skip', 'resume', 'fresh'; and a sentence about it, or ''."""
+
+    action: str
+    note: str = ""
+
+
+def decide(job: Job) -> Decision:
+    """What to do with a cell, from its state, its run directory and the arguments given."""
+    state, run, kwargs = read_state(job), Path(job.output_dir), job.cell.kwargs
+    same_launch = state.get("launch") == job.launch  # its process was lost, or it was requeued
+    if (kwargs.get("overwrite") or job.dated) and not same_launch:
+        return Decision("fresh")
+    if not state:
+        return Decision("resume" if kwargs.get("resume") else "fresh")
+    if state.get("hash") != job.hash:
+        changed = sorted(
+            k for k in {*state["parts"], *job.parts} if state["parts"].get(k) != job.parts.get(k)
+        )
+        note = f"{job.name} has changed since it last ran in {run} ({', '.join(changed)})"
+        if kwargs.get("resume"):
+            return Decision("resume", f"{note}: resume=True continues it if that is possible.")
+        return Decision("fresh", f"{note}: it runs again, and the earlier files are kept aside.")
+    if state["state"] == "done" and _is_still_there(state, run):
+        if not _is_another_run(state, run):
+            return Decision("skip")
+        if not kwargs.get("resume"):
+            note = f"{run} holds another run than the one that {job.name} left there"
+            return Decision("fresh", f"{note}: it runs again, and that run is kept aside.")
+    if kwargs.get("resume") or (kwargs.get("resume") is None and _can_resume(job.cell.thunk, run)):
+        return Decision("resume")
+    if same_launch and _can_resume(job.cell.thunk, run):
+        return Decision("resume")
+    return Decision("fresh")
+
+
+def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
+    """Whether the results of a cell that was done have not been deleted since."""
+    return (not state.get("directory") or run.is_dir()) and (
+        not state.get("finished") or (run / ".finished").is_file()
+    )
+
+
+def _marks(run: Path, length: int = -1) -> dict[str, Any]:
+    """What tells a run from others in its directory: its configuration, its table so far."""
+    try:
+        with open(run / "progress.txt", "rb") as file:
+            table = file.read(length)
+        config = (run / "config.json").read_bytes()
+    except OSError:
+        return {}  # a function that keeps other files
+    shas = {"config": hashlib.sha256(config), "table": hashlib.sha256(table)}
+    return {"length": len(table), **{name: sha.hexdigest() for name, sha in shas.items()}}
+
+
+def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
+    """Whether another run, not started by the grid, has taken the place of one that was done.
+
+    One with the same configuration has the same results, and one that was only continued still
+    begins with the same rows.
+    """
+    then = state.get("results")
+    if not isinstance(then, dict) or not isinstance(then.get("length"), int):
+        return False
+    now = _marks(run, max(0, then["length"]))
+    return bool(now) and all(then.get(name) != now[name] for name in ("config", "table"))
+
+
+def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
+    """Whether the run directory holds a run that `thunk` can continue.
+
+    A function that hides its arguments behind `**kwargs` is taken to be able to where there is a
+    checkpoint; one that names `resume` starts a run without any from its beginning.
+    """
+    if takes(thunk, "resume"):
+        return run.is_dir() and any(run.iterdir())
+    return takes(thunk, "resume", hidden=True) and any(run.glob("checkpoints/step-*"))
+
+
+def takes(thunk: Callable[..., Any], name: str, hidden: bool = False) -> bool:
+    """Whether a function has an argument `name`; with `hidden`, whether it may have."""
+    try:
+        parameters = inspect.signature(thunk).parameters
+    except (TypeError, ValueError):
+        return False
+    if hidden and any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return True
+    found = parameters.get(name)
+    return found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
+
+
+# ----------------------------------------------------------------------------------- running one
+
+
+@contextlib.contextmanager
+def holding(job: Job, wait: float) -> Iterator[None]:
+    """The exclusive right to run a cell.
+
+    A holder that is just dying (it saves itself first) gets `wait` seconds to do so.
+    """
+    start = time.monotonic()
+    told = False
+    while True:
+        try:
+            lock = RunLock(job.folder)
+            break
+        except SpinupError as error:
+            holder = Path(job.folder, ".lock").read_bytes()[:32].decode("ascii", "replace")
+            pid = holder.strip() or "unknown"
+            if time.monotonic() > start + wait:
+                raise CellBusy(
+                    f"another process (pid {pid}) is running {job.name}: wait until it ends."
+                ) from error
+        if not told:
+            print(f"Waiting for the process (pid {pid}) that is running {job.name}.", flush=True)
+            told = True
+        time.sleep(0.2)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str:
+    """Run a cell in this process, unless it is done; returns 'skip', 'fresh' or 'resume'.
+
+    `CellFailed` says that its function raised something, which is in the state. With several MPI
+    processes every one of them calls this; the first keeps the state, and what a function raises
+    comes out as it is, for it has to end them all. `wait` is for a process that is running the cell
+    and may be just dying.
+    """
+    from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
+
+    first = proc_id() == 0
+    if wait is None:
+        wait = float(os.environ.get(WAIT_VARIABLE, "30"))
+    with holding(job, wait) if first else contextlib.nullcontext():
+        decision = broadcast_object(decide(job) if first else None)
+        if decision.action == "skip":
+            return "skip"
+        if first:
+            if decision.note:
+                print(decision.note, flush=True)
+            write_state(job, "running")
+        try:
+            _call(job, decision.action, num_cpu)
+        except (KeyboardInterrupt, SystemExit) as error:
+            stopped = isinstance(error, KeyboardInterrupt) or _is_signal(error.code)
+            text = "" if stopped else _tail(error)
+            if first:
+                write_state(job, "stopped" if stopped else "failed", error=text)
+            if stopped or num_procs() > 1:
+                raise
+            raise CellFailed(text) from error
+        except Exception as error:
+            if first:
+                write_state(job, "failed", error=_tail(error))
+            if num_procs() > 1:
+                raise
+            raise CellFailed(_tail(error)) from error
+        if first:
+            write_state(job, "done")
+        return decision.action
+
+
+def _is_signal(code: Any) -> bool:
+    """Whether an exit status says that a signal asked for it; 255 is a status of one's own."""
+    return isinstance(code, int) and 128 < code <= 128 + max(signal.Signals)
+
+
+def _tail(error: BaseException) -> str:
+    """The end of a traceback; of wrong input only its sentence."""
+    if isinstance(error, SpinupError):
+        return f"{type(error).__name__}: {error}"
+    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    return "\n".join(lines[-_TAIL_LINES:])
+
+
+def _call(job: Job, action: str, num_cpu: int | str) -> None:
+    from spinup.grids.experiments import call_experiment
+
+    _register(job.specs)
+    cell = job.cell
+    kwargs = dict(cell.kwargs)
+    if action == "resume":
+        kwargs["resume"] = True
+        kwargs.pop("overwrite", None)
+    if job.threads is not None and takes(cell.thunk, "num_threads"):
+        kwargs.setdefault("num_threads", job.threads)
+    place = {"output_dir": job.output_dir, "exp_name": cell.exp_name}
+    kwargs["logger_kwargs"] = {**place, **kwargs.get("logger_kwargs", {})}
+    call_experiment(cell.exp_name, cell.thunk, seed=cell.seed, num_cpu=num_cpu, **kwargs)

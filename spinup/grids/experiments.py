@@ -1,0 +1,627 @@
+"""Experiments: where a run's files go, one run, and grids of runs.
+
+    from spinup import ppo_pytorch
+    from spinup.grids.experiments import ExperimentGrid
+
+    eg = ExperimentGrid(name="ppo-bench")
+    eg.add("env_name", ["CartPole-v1", "Acrobot-v1"], "env")
+    eg.add("seed", [0, 10, 20])
+    eg.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
+    eg.run(ppo_pytorch)
+
+One experiment runs in this process, so that a debugger works and a traceback is the real one. A
+grid runs its cells here, one after the other, or with `num_workers` side by side in processes of
+their own, or on a cluster. Issued again, it skips what is done and resumes what is partial.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+import secrets
+import shlex
+import string
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spinup import user_config
+from spinup.grids.cells import (
+    Cell,
+    CellBusy,
+    CellFailed,
+    CellsFailed,
+    Job,
+    decide,
+    make_jobs,
+    read_state,
+    run_cell,
+)
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_launch import ID_VARIABLE, TIME_VARIABLE
+
+_LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
+_NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
+_LINE = "-" * 80
+
+EXECUTORS = ("local", "ray", "slurm")
+# What `call_experiment` is told by the grid: no argument of the runs.
+_OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
+
+__all__ = [
+    "EXECUTORS",
+    "Cell",
+    "CellsFailed",
+    "ExperimentGrid",
+    "call_experiment",
+    "env_maker",
+    "process_count",
+    "setup_logger_kwargs",
+    "valid_str",
+]
+
+
+def setup_logger_kwargs(
+    exp_name: str,
+    seed: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    datestamp: bool = False,
+) -> dict[str, str]:
+    """Choose a run's directory and return the keyword arguments for its Logger.
+
+    Without a datestamp it is `<data_dir>/<exp_name>/<exp_name>_s<seed>`; with one,
+    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None` the
+    outer folder alone. Nothing is created here.
+
+    Args:
+        exp_name: name of the experiment.
+        seed: the run's seed, which names its folder inside the experiment's.
+        data_dir: where experiments live; by default `spinup.user_config.DEFAULT_DATA_DIR`.
+        datestamp: put the date and time into the names (`FORCE_DATESTAMP` does so always).
+    """
+    if not isinstance(exp_name, str) or not exp_name:
+        raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}.")
+    # Read once: the two folders must not disagree around midnight, nor the processes of a job (or a
+    # second start of it) about the second.
+    now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
+    day, moment = "", ""
+    if datestamp or user_config.FORCE_DATESTAMP:
+        day = time.strftime("%Y-%m-%d_", now)
+        moment = time.strftime("%Y-%m-%d_%H-%M-%S-", now)
+    folder = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
+    folder = folder / f"{day}{exp_name}"
+    if seed is not None:
+        folder = folder / f"{moment}{exp_name}_s{seed}"
+    return {"output_dir": str(folder), "exp_name": exp_name}
+
+
+def valid_str(v: Any) -> str:
+    """`v` as a piece of a file name: lower case, only letters, digits, `-` and `_`.
+
+    Functions and classes go by their name, lists and tuples are joined by `-`, every other
+    character becomes `-`.
+    """
+    if isinstance(v, functools.partial):
+        return valid_str(v.func)  # its own repr holds a memory address
+    if hasattr(v, "__name__"):
+        return valid_str(v.__name__)
+    if isinstance(v, list | tuple):
+        return "-".join(valid_str(x) for x in v)
+    return "".join(c if c in _NAME_CHARACTERS else "-" for c in str(v).lower())
+
+
+def call_experiment(
+    exp_name: str,
+    thunk: Callable[..., Any],
+    seed: int = 0,
+    num_cpu: int | str = 1,
+    data_dir: str | os.PathLike[str] | None = None,
+    datestamp: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Run one experiment in this process and return what `thunk` returns.
+
+    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. An `env_name` among them becomes
+    `env_fn`, made with `env_kwargs` if there are any. Entries of a `logger_kwargs` given here win
+    over the chosen ones.
+
+    Args:
+        exp_name: name of the experiment and of its folder.
+        thunk: a training function, or anything called like one.
+        seed: the run's seed.
+        num_cpu: number of processes; 'auto' takes one a physical core, 1 or less this one alone.
+        data_dir, datestamp: see `setup_logger_kwargs`.
+        **kwargs: the other arguments of `thunk`.
+    """
+    if not callable(thunk):
+        raise SpinupError(f"an experiment needs a function to run, not {thunk!r}.")
+    from spinup.utils.mpi_tools import mpi_fork, proc_id
+
+    mpi_fork(process_count(num_cpu))
+    chosen = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
+    kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
+    kwargs["seed"] = seed
+    output_dir = kwargs["logger_kwargs"]["output_dir"]
+    if proc_id() == 0:
+        shown = {k: v for k, v in kwargs.items() if k != "logger_kwargs"}
+        print(f"Running experiment {exp_name} in {output_dir}\n{_as_json(shown)}", flush=True)
+    if "env_name" in kwargs:
+        kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+    result = thunk(**kwargs)
+    if proc_id() == 0:
+        word = shlex.quote(os.fspath(output_dir))
+        print(
+            f"{_LINE}\nThis run is in {output_dir}. Look at it with\n"
+            f"    python -m spinup.run plot {word}\n"
+            f"    python -m spinup.run test_policy {word}\n{_LINE}",
+            flush=True,
+        )
+    return result
+
+
+def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
+    """A picklable `env_fn` that makes a fresh `env_name` with every call."""
+    from spinup.envs import make_env  # imports gymnasium: not before it is needed
+
+    return functools.partial(make_env, env_name, dict(env_kwargs or {}))
+
+
+def process_count(num_cpu: int | str) -> int:
+    """`num_cpu` as a number; 'auto' is one process for each physical core that we may use."""
+    if num_cpu == "auto":
+        from spinup.utils.mpi_launch import physical_cores
+
+        return physical_cores()
+    if isinstance(num_cpu, bool) or not isinstance(num_cpu, int):
+        raise SpinupError(f"num_cpu must be a whole number or 'auto', not {num_cpu!r}.")
+    return num_cpu
+
+
+def _as_json(value: Any) -> str:
+    from spinup.utils.serialization_utils import convert_json
+
+    return json.dumps(convert_json(value), indent=4, sort_keys=True)
+
+
+class ExperimentGrid:
+    """Every combination of the values of several arguments, each run under a name of its own.
+
+    The name of a run is the grid's name and, for each argument with several values, its shorthand
+    followed by the value, joined by `_`. Seeds are never part of it: runs that differ in nothing
+    but the seed are one experiment.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        if not isinstance(name, str):
+            raise SpinupError(f"a grid's name must be a string, not {name!r}.")
+        self.name = name
+        self.keys: list[str] = []
+        self.vals: list[list[Any]] = []
+        self.shs: list[str | None] = []
+        self.in_names: list[bool] = []
+
+    def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
+        """Add an argument and the values it takes.
+
+        Args:
+            key: name of the argument; `a:b` is entry `b` of the dict argument `a`.
+            vals: a list of values; anything else, a tuple too, is one value.
+            shorthand: what stands for the key in names; by default made from the key.
+            in_name: name the value even if there is only one.
+        """
+        if not isinstance(key, str) or not all(key.split(":")):
+            raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}.")
+        if key in self.keys:
+            raise SpinupError(
+                f"the key '{key}' is in the grid already: give all its values at once."
+            )
+        if shorthand is not None and (
+            not isinstance(shorthand, str)
+            or shorthand[:1] not in _LETTERS_AND_DIGITS - frozenset(string.digits)
+            or not set(shorthand) <= _NAME_CHARACTERS
+        ):
+            raise SpinupError(
+                f"the shorthand of '{key}' must start with a letter and hold only letters, digits, "
+                f"'-' and '_', unlike {shorthand!r}."
+            )
+        values = list(vals) if isinstance(vals, list) else [vals]
+        if not values:
+            raise SpinupError(f"the key '{key}' has no values: give at least one.")
+        if shorthand is None and user_config.DEFAULT_SHORTHAND:
+            shorthand = self._default_shorthand(key)
+        self.keys.append(key)
+        self.vals.append(values)
+        self.shs.append(shorthand)
+        self.in_names.append(in_name)
+
+    def _default_shorthand(self, key: str) -> str:
+        """The letters and digits among the first three characters of each part of `a:b`."""
+        parts = (
+            "".join(c for c in part[:3] if c in _LETTERS_AND_DIGITS) for part in key.split(":")
+        )
+        return "-".join(parts)
+
+    def variant_name(self, variant: Mapping[str, Any]) -> str:
+        """The name of the experiment that `variant` (one of `variants()`) belongs to."""
+        parts = [self.name]
+        for key, vals, shorthand, in_name in zip(
+            self.keys, self.vals, self.shs, self.in_names, strict=True
+        ):
+            if key == "seed" or not (in_name or len(vals) > 1):
+                continue
+            label = valid_str(key) if shorthand is None else shorthand
+            value = _lookup(variant, key)
+            if all(isinstance(v, bool) for v in vals):
+                parts.append(label if value else "")
+            else:
+                parts.append(label + valid_str(value))
+        return "_".join(part for part in parts if part)
+
+    def _variants(self, keys: Sequence[str], vals: Sequence[list[Any]]) -> list[dict[str, Any]]:
+        """All combinations as flat dicts; the last key changes fastest."""
+        return [dict(zip(keys, row, strict=True)) for row in itertools.product(*vals)]
+
+    def variants(self) -> list[dict[str, Any]]:
+        """All combinations, `a:b` keys nested into dicts: the keyword arguments of each run."""
+        return [_nested(flat) for flat in self._variants(self.keys, self.vals)]
+
+    def print(self) -> None:
+        """Print the grid: every key, its shorthand and its values, and the number of runs."""
+        print(_LINE)
+        print(f"Experiment grid {self.name}".rstrip())
+        for key, vals, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
+            label = f" [{shorthand}]" if shorthand else ""
+            print(f"  {key}{label}")
+            for value in vals:
+                print(f"      {value if isinstance(value, str) else _as_json(value)}")
+        seeds = len(self.vals[self.keys.index("seed")]) if "seed" in self.keys else 1
+        runs = len(self._variants(self.keys, self.vals))
+        print(f"  {runs // seeds} experiment(s), {seeds} seed(s) each: {runs} run(s)")
+        print(_LINE, flush=True)
+
+    def cells(self, thunk: Callable[..., Any] | str) -> list[Cell]:
+        """The runs of the grid, in order, checked not to share a directory.
+
+        `thunk` is the function to run, or the key of this grid whose values are the functions.
+        """
+        if isinstance(thunk, str) and thunk not in self.keys:
+            raise SpinupError(
+                f"'{thunk}' is not a key of this grid: pass a function, or add the key "
+                "with functions as its values."
+            )
+        cells: list[Cell] = []
+        for variant in self.variants():
+            name = self.variant_name(variant) or "experiment"
+            function = _pop(variant, thunk) if isinstance(thunk, str) else thunk
+            for key in _OF_RUN:
+                if key in variant:
+                    raise SpinupError(
+                        f"'{key}' is no key for a grid: it is the same for all runs, so say it to "
+                        "the grid itself (its name) or to run()."
+                    )
+            if not callable(function):
+                raise SpinupError(f"an experiment needs a function to run, not {function!r}.")
+            cells.append(Cell(name, function, variant.pop("seed", 0), variant))
+        taken: set[tuple[str, int]] = set()
+        places: set[str] = set()
+        for cell in cells:
+            given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
+            place = None if given is None else os.path.abspath(given)
+            if place in places:
+                raise SpinupError(
+                    f"two runs of the grid would both be in {os.fspath(given)}: leave out "
+                    "logger_kwargs:output_dir, or give every run one of its own."
+                )
+            if place is not None:
+                places.add(place)
+            if (cell.exp_name, cell.seed) in taken:
+                raise SpinupError(
+                    f"two runs of the grid would both be '{cell.exp_name}' with seed {cell.seed}: "
+                    "remove the repeated value, or give values that differ in name."
+                )
+            taken.add((cell.exp_name, cell.seed))
+        return cells
+
+    def run(
+        self,
+        thunk: Callable[..., Any] | str,
+        num_cpu: int | str = 1,
+        data_dir: str | os.PathLike[str] | None = None,
+        datestamp: bool = False,
+        *,
+        num_workers: int = 1,
+        executor: str = "local",
+        cpus_per_cell: int | None = None,
+        gpus_per_cell: float = 0,
+        ray_address: str | None = None,
+        slurm_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Run every combination that is not done yet.
+
+        A single cell with `num_workers=1` is one `call_experiment`. Of several, those that an
+        earlier start of the grid has done are skipped and partial ones are resumed; one that fails
+        does not stop the others, and `CellsFailed` reports it at the end.
+
+        Args:
+            thunk: the function to run, or the key of this grid whose values are the functions.
+            num_cpu: MPI processes of each run, see `call_experiment`.
+            data_dir, datestamp: see `setup_logger_kwargs`.
+            num_workers: cells that run side by side, each in a process of its own; 1 runs them here
+                one after the other. With ray and slurm the most at once, 1 meaning no limit.
+            executor: 'local' (this machine), 'ray' or 'slurm'.
+            cpus_per_cell: threads of a cell that has a process of its own, and what it asks a
+                cluster for; None is 1.
+            gpus_per_cell: GPUs that a cell asks a cluster for.
+            ray_address: the Ray cluster; None takes the one that RAY_ADDRESS names or that runs on
+                this machine, else starts one here.
+            slurm_options: more options of `sbatch`, such as `{"partition": "gpu"}`.
+        """
+        from spinup.utils.mpi_tools import mpi_fork, proc_id
+
+        cells = self.cells(thunk)
+        _check_options(executor, num_workers, cpus_per_cell, gpus_per_cell, num_cpu)
+        if executor == "slurm":
+            from spinup.grids.slurm_executor import check_options, run_slurm
+
+            check_options(slurm_options, gpus_per_cell)
+        mpi_fork(process_count(num_cpu))  # before anything is printed: each process comes by here
+        if proc_id() == 0 and len(cells) > 1:
+            self.print()
+            for name in dict.fromkeys(cell.exp_name for cell in cells):
+                print(f"  {name}")
+            print(_LINE, flush=True)
+        if len(cells) > 1 and user_config.WAIT_BEFORE_LAUNCH > 0:
+            time.sleep(user_config.WAIT_BEFORE_LAUNCH)
+        here = executor == "local" and num_workers == 1
+        if here and len(cells) == 1:
+            (cell,) = cells
+            call_experiment(
+                cell.exp_name,
+                cell.thunk,
+                seed=cell.seed,
+                num_cpu=num_cpu,
+                data_dir=data_dir,
+                datestamp=datestamp,
+                **cell.kwargs,
+            )
+            return
+        where = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
+        if executor != "local":
+            where = where.absolute()  # another machine has no working directory of ours
+        jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
+        if proc_id() == 0:
+            _check_place(Path(jobs[0].folder).parent)
+        if here:
+            failures = _run_here(jobs, num_cpu)
+        else:
+            todo = _survey(jobs)
+            if executor == "slurm":
+                folder = Path(jobs[0].folder).parent
+                run_slurm(todo, folder, num_workers, cpus_per_cell, gpus_per_cell, slurm_options)
+                return
+            failures = self._run_side_by_side(
+                jobs, todo, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
+            )
+        if failures and proc_id() == 0:
+            raise CellsFailed(_report(failures, jobs))
+
+    def _jobs(
+        self,
+        cells: Sequence[Cell],
+        where: Path,
+        datestamp: bool,
+        threads: int | None,
+    ) -> list[Job]:
+        """The cells with their places on the disk."""
+        folder = where
+        if self.name:
+            folder = Path(setup_logger_kwargs(self.name, None, where, datestamp)["output_dir"])
+        outputs = [
+            setup_logger_kwargs(cell.exp_name, cell.seed, where, datestamp)["output_dir"]
+            for cell in cells
+        ]
+        # an MPI job that lost a process and was started again is still the same start of the grid
+        launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
+        dated = datestamp or user_config.FORCE_DATESTAMP
+        return make_jobs(cells, folder / ".grid", outputs, launch, threads, dated)
+
+    def _run_side_by_side(
+        self,
+        jobs: Sequence[Job],
+        todo: Sequence[Job],
+        executor: str,
+        num_workers: int,
+        cpus_per_cell: int | None,
+        gpus_per_cell: float,
+        ray_address: str | None,
+    ) -> dict[str, str]:
+        """Run the jobs of `todo` in other processes; what to say about those that failed."""
+        from spinup.grids.board import Board
+
+        board = Board(self.name or "grid", jobs)
+        names = {job.name for job in todo}
+        board.states = ["waiting" if job.name in names else "done" for job in jobs]
+        try:
+            if executor == "ray":
+                from spinup.grids.ray_executor import run_ray
+
+                most = num_workers if num_workers > 1 else None
+                return run_ray(todo, board, most, cpus_per_cell or 1, gpus_per_cell, ray_address)
+            from spinup.grids.workers import run_local
+
+            return run_local(todo, num_workers, board)
+        except (KeyboardInterrupt, SystemExit):
+            _say_how_to_go_on(jobs)
+            raise
+
+
+def _check_options(
+    executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
+) -> None:
+    """Refuse what cannot work together, before anything is created."""
+    from spinup.utils.mpi_tools import num_procs
+
+    if executor not in EXECUTORS:
+        raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}.")
+    for name, value in (("num_workers", num_workers), ("cpus_per_cell", cpus_per_cell)):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (whole and value >= 1) and not (name == "cpus_per_cell" and value is None):
+            raise SpinupError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    number = isinstance(gpus_per_cell, int | float) and not isinstance(gpus_per_cell, bool)
+    if not number or not 0 <= gpus_per_cell < float("inf"):
+        raise SpinupError(f"gpus_per_cell must be a number, zero or more, not {gpus_per_cell!r}.")
+    if executor == "local" and gpus_per_cell:
+        raise SpinupError(
+            "gpus_per_cell asks a cluster for GPUs: use it with executor 'ray' or 'slurm', and "
+            "device='cuda' alone on this machine."
+        )
+    several = process_count(num_cpu) > 1 or num_procs() > 1
+    if several and (executor != "local" or num_workers > 1):
+        raise SpinupError(
+            "cells in processes of their own cannot have several MPI processes each: use either "
+            "num_cpu (--cpu), or num_workers and executor."
+        )
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a place for the grid's books that cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SpinupError(
+            f"cannot write in {folder} ({error.strerror}): choose another data_dir."
+        ) from error
+
+
+def _survey(jobs: Sequence[Job]) -> list[Job]:
+    """Say what an earlier start of the grid has left to do; returns the jobs that are not done."""
+    decisions = [decide(job) for job in jobs]
+    for decision in decisions:
+        if decision.note:
+            print(decision.note)
+    if any(job.dated for job in jobs):
+        print("With a date in its name every run is a new one: nothing is skipped or resumed.")
+    count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
+    if any(count.values()):
+        again = f" To do all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
+        print(
+            f"Of {len(jobs)} cells {count['skip']} are done already and are skipped, "
+            f"{count['resume']} go on from where they were.{again}"
+        )
+    sys.stdout.flush()
+    return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]
+
+
+def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
+    """Run jobs in this process, one after the other; what to say about those that failed."""
+    from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
+
+    if proc_id() == 0:
+        names = [job.name for job in _survey(jobs)]
+        if num_procs() > 1:
+            # A cell that fails ends all processes, and with them the grid: when it is issued again
+            # the cells that have not had their turn come first.
+            names.sort(key=lambda name: bool(read_state(_named(jobs, name))))
+    todo = broadcast_object(names if proc_id() == 0 else None)
+    failures: dict[str, str] = {}
+    for name in todo:
+        try:
+            run_cell(_named(jobs, name), num_cpu)
+        except (KeyboardInterrupt, SystemExit):
+            if proc_id() == 0:
+                _say_how_to_go_on(jobs)
+            raise
+        except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
+            failures[name] = str(error)
+            print(f"{name} failed: {str(error).splitlines()[-1]}", file=sys.stderr, flush=True)
+    return failures
+
+
+def _say_how_to_go_on(jobs: Sequence[Job]) -> None:
+    done = sum(read_state(job).get("state") == "done" for job in jobs)
+    print(
+        f"Stopped with {done} of {len(jobs)} cells done. The same command skips those and goes on "
+        "with the others from where they are.",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _named(jobs: Sequence[Job], name: str) -> Job:
+    return next(job for job in jobs if job.name == name)
+
+
+def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
+    """Print the end of every failed cell's traceback; returns the sentence about all of them."""
+    failed = [job for job in jobs if job.name in failures]
+    for job in failed:
+        where = f" (all it printed is in {job.log})" if job.log.exists() else ""
+        print(f"{_LINE}\n{job.name} failed{where}:\n{failures[job.name]}", file=sys.stderr)
+    print(_LINE, file=sys.stderr, flush=True)
+    names = ", ".join(job.name for job in failed[:10]) + (", ..." if len(failed) > 10 else "")
+    return (
+        f"{len(failed)} of {len(jobs)} cells failed ({names}): the same command tries them again "
+        "and skips the others."
+    )
+
+
+def _lookup(variant: Mapping[str, Any], key: str) -> Any:
+    """The value of `key` in a flat or a nested variant."""
+    if key in variant:
+        return variant[key]
+    value: Any = variant
+    for part in key.split(":"):
+        value = value[part]
+    return value
+
+
+def _pop(variant: dict[str, Any], key: str) -> Any:
+    """Take the value of `key` out of a nested variant, and a dict with it that is empty then."""
+    first, _, rest = key.partition(":")
+    if not rest:
+        return variant.pop(first)
+    value = _pop(variant[first], rest)
+    if not variant[first]:
+        del variant[first]
+    return value
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """`{'a:b': 1, 'a:c': 2}` -> `{'a': {'b': 1, 'c': 2}}`; the values themselves stay untouched."""
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(":")
+        level = nested
+        for parent in parents:
+            inner = level.get(parent, {})
+            if not isinstance(inner, dict):
+                raise SpinupError(f"the grid gives '{parent}' a value and also entries ('{key}').")
+            level[parent] = dict(inner)  # a copy: it may be a dict that the user passed in
+            level = level[parent]
+        if last in level:
+            raise SpinupError(f"the grid sets '{key}' twice.")
+        level[last] = value
+    return nested
+
+
+def test_eg() -> ExperimentGrid:
+    """Make and print a small grid that shows nesting, booleans, shorthands and names."""
+    eg = ExperimentGrid(name="demo")
+    eg.add("test:a", [1, 2, 3], "ta", True)
+    eg.add("test:b", [True, False])
+    eg.add("steps", 4000)
+    eg.add("seed", [0, 10])
+    eg.print()
+    for name in dict.fromkeys(eg.variant_name(variant) for variant in eg.variants()):
+        print(name)
+    return eg
+
+
+test_eg.__test__ = False  # type: ignore[attr-defined]  # the name is public; pytest must not run it

@@ -1,0 +1,296 @@
+"""Cells as the tasks of a Slurm job array.
+
+`run_slurm` writes two files into the grid's folder: the cells, and a script whose task number i
+runs cell i. Every task takes the cell's lock, skips what is done and resumes what is partial, so
+that it may be requeued, or submitted again, at any time.
+
+    python -m spinup.grids.slurm_executor CELLS SHA256      # in a task: the cell of its number
+
+Cells of registered algorithms with plain arguments are kept as JSON. Others (lambdas, classes of
+your own) have to be pickled; the script holds the SHA-256 of that file, and a file that does not
+match is not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spinup import registry
+from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
+from spinup.runs.checkpoint import atomic_write
+from spinup.utils.errors import SpinupError
+
+_OPTION = re.compile(r"[a-z][a-z0-9-]*")
+_OURS = (
+    "array",
+    "requeue",
+    "signal",
+    "open-mode",
+    "cpus-per-task",
+    "gpus-per-task",
+    "output",
+    "ntasks",
+)
+_WARNING_SECONDS = 120  # before the time limit: a run saves itself in less
+
+
+def run_slurm(
+    jobs: Sequence[Job],
+    folder: Path,
+    most: int,
+    cpus: int | None,
+    gpus: float,
+    options: Mapping[str, Any] | None,
+) -> Path:
+    """Write the script for these jobs, and submit it where there is an `sbatch`; its path.
+
+    Args:
+        jobs: what to run.
+        folder: the grid's own, which every node must see.
+        most: how many tasks may run at once; 1 sets no limit.
+        cpus, gpus: what each task asks for.
+        options: more options of `sbatch`, by their long names.
+    """
+    lines = check_options(options, gpus)
+    if not jobs:
+        print("All cells are done: there is nothing to submit.", flush=True)
+        return folder / "slurm"
+    place = folder / "slurm"
+    place.mkdir(parents=True, exist_ok=True)
+    launch = jobs[0].launch
+    data, suffix = _dump(jobs)
+    cells = place / f"{launch}{suffix}"
+    atomic_write(cells, data)
+    script = place / f"{launch}.sh"
+    text = _script(cells, hashlib.sha256(data).hexdigest(), len(jobs), most, cpus, gpus, lines)
+    atomic_write(script, text.encode())
+    command = ["sbatch", str(script)]
+    print(f"{len(jobs)} cells are in {cells}.", flush=True)
+    if shutil.which("sbatch") is None:
+        print(
+            f"There is no sbatch here. Where there is one:\n    {shlex.join(command)}", flush=True
+        )
+        return script
+    print(f"    {shlex.join(command)}", flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())
+        raise SpinupError(f"sbatch refused the job ({said}): see {script}.")
+    print(done.stdout.strip(), flush=True)
+    return script
+
+
+def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
+    """The lines of a script for the options that a user gives, refused where they cannot be."""
+    if gpus != int(gpus):
+        raise SpinupError(f"Slurm gives whole GPUs: gpus_per_cell cannot be {gpus:g}.")
+    lines = []
+    for key, value in (options or {}).items():
+        name = str(key).replace("_", "-")
+        if not _OPTION.fullmatch(name):
+            raise SpinupError(f"'{key}' is not the long name of an option of sbatch.")
+        if name in _OURS:
+            raise SpinupError(f"the Slurm option '{name}' is set by the grid itself: leave it out.")
+        text = "" if value is True else str(value)
+        if not text.isprintable():
+            raise SpinupError(f"the Slurm option '{name}' holds a line break: {text!r}.")
+        lines.append(f"#SBATCH --{name}={shlex.quote(text)}" if text else f"#SBATCH --{name}")
+    return lines
+
+
+def _script(
+    cells: Path,
+    sha256: str,
+    count: int,
+    most: int,
+    cpus: int | None,
+    gpus: float,
+    options: Sequence[str],
+) -> str:
+    """The array script. Only the warning before the time limit puts a task back into the queue."""
+    throttle = f"%{most}" if most > 1 else ""
+    output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
+    gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
+    head = [
+        "#!/bin/bash",
+        "#SBATCH --ntasks=1",
+        f"#SBATCH --array=0-{count - 1}{throttle}",
+        f"#SBATCH --cpus-per-task={cpus or 1}",
+        *gpu,
+        "#SBATCH --requeue",
+        f"#SBATCH --signal=B:USR1@{_WARNING_SECONDS}",
+        "#SBATCH --open-mode=append",
+        f"#SBATCH --output={output}",
+        *options,
+    ]
+    if not any(line.startswith("#SBATCH --job-name") for line in options):
+        head.append("#SBATCH --job-name=spinup")
+    threads = " ".join(
+        f"{name}={cpus or 1}"
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    )
+    ours = _own_folders()
+    path = [f"export PYTHONPATH={shlex.quote(os.pathsep.join(ours))}"] if ours else []
+    command = [sys.executable, "-m", "spinup.grids.slurm_executor", str(cells), sha256]
+    return "\n".join(
+        [
+            *head,
+            "",
+            f"export NO_COLOR=1 {threads}",
+            *path,
+            f"cd {shlex.quote(os.getcwd())} || exit 1",
+            f"{shlex.join(command)} &",
+            "task=$!",
+            "again=",
+            "# Slurm's warning before the time limit: save, stop, and go on in a new job.",
+            "trap 'again=yes; woken=yes; kill -TERM $task 2>/dev/null' USR1",
+            "# Preempted or cancelled: save and stop; Slurm itself decides what comes next.",
+            "trap 'woken=yes; kill -TERM $task 2>/dev/null' TERM INT",
+            "while :; do  # a trap ends the wait early",
+            "    woken=",
+            "    wait $task",
+            "    status=$?",
+            '    [ -z "$woken" ] && break',
+            "done",
+            'if [ "$again" = yes ] && [ $status -eq 143 ]; then',
+            '    scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" && exit 0',
+            "fi",
+            "exit $status",
+            "",
+        ]
+    )
+
+
+def _own_folders() -> list[str]:
+    """Where modules are found beside the installed ones: the script's folder, PYTHONPATH."""
+    prefixes = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+    # not the prefixes themselves: people keep their own in /usr/src, and venvs in their projects
+    installed = {prefix / lib for prefix in prefixes for lib in ("lib", "lib64", "local/lib")}
+    folders = [os.path.abspath(folder or ".") for folder in sys.path]
+    return list(
+        dict.fromkeys(
+            folder
+            for folder in folders
+            if installed.isdisjoint(Path(os.path.realpath(folder)).parents)
+        )
+    )
+
+
+# ------------------------------------------------------------------------------ the cells' file
+
+
+def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
+    """The jobs as bytes, and the ending of the file's name: JSON where nothing is lost by it."""
+    rows = [_row(job) for job in jobs]
+    if all(row is not None for row in rows):
+        return json.dumps(rows, indent=1).encode() + b"\n", ".json"
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps(list(jobs)), ".pickle"
+    except Exception as error:  # whatever a foreign object's own way of pickling raises
+        raise SpinupError(
+            f"these cells cannot be written to a file ({type(error).__name__}: {error}): make what "
+            "does not pickle inside the function."
+        ) from error
+
+
+def _row(job: Job) -> dict[str, Any] | None:
+    """A job of a registered algorithm with plain arguments, else None."""
+    name, kwargs = _registered(job.cell.thunk), dict(job.cell.kwargs)
+    try:
+        copy = json.loads(json.dumps(kwargs))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if name is None or job.specs or digest(copy) != digest(kwargs):
+        return None
+    return {
+        "algorithm": name,
+        "name": job.name,
+        "exp_name": job.cell.exp_name,
+        "seed": job.cell.seed,
+        "kwargs": kwargs,
+        "hash": job.hash,
+        "parts": dict(job.parts),
+        "output_dir": job.output_dir,
+        "folder": job.folder,
+        "launch": job.launch,
+        "threads": job.threads,
+        "dated": job.dated,
+    }
+
+
+def _registered(thunk: Callable[..., Any]) -> str | None:
+    """The exported name of a training function of this library, `ppo_pytorch`; None of others."""
+    for row in registry.ROWS:
+        for backend in row.backends:
+            if getattr(thunk, "__module__", None) == row.module(backend):
+                name = f"{row.name}_{backend}"
+                return name if registry.load(row.name, backend) is thunk else None
+    return None
+
+
+def _load(path: Path, sha256: str) -> list[Job]:
+    """The jobs in a file, which must be the one that the script was written for."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SpinupError(f"cannot read the cells in {path} ({error.strerror}).") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise SpinupError(
+            f"{path} is not the file that this script was written for (its SHA-256 differs), so it "
+            "is not opened: issue the grid again."
+        )
+    if path.suffix == ".pickle":
+        import cloudpickle
+
+        jobs: list[Job] = cloudpickle.loads(data)
+        return jobs
+    return [_job(row) for row in json.loads(data)]
+
+
+def _job(row: dict[str, Any]) -> Job:
+    thunk = registry.load(row.pop("algorithm"))
+    cell = Cell(row.pop("exp_name"), thunk, row.pop("seed"), row.pop("kwargs"))
+    return Job(cell=cell, **row)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the cell whose number Slurm gives this task; its exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    number = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+    try:
+        if len(words) != 2 or not number.isdecimal():
+            raise SpinupError("this is the body of a task of a Slurm array: submit its script.")
+        jobs = _load(Path(words[0]), words[1])
+        if int(number) >= len(jobs):
+            raise SpinupError(f"there are {len(jobs)} cells in {words[0]}, and no number {number}.")
+        job = jobs[int(number)]
+        if run_cell(job, wait=90.0) == "skip":
+            print(f"{job.name} is done already.", flush=True)
+    except CellFailed as error:
+        print(f"{job.name} failed:\n{error}", file=sys.stderr)
+        return 1
+    except CellBusy as error:
+        print(error, file=sys.stderr)
+        return 75
+    except SpinupError as error:
+        print(f"spinup: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+"""Cells side by side on this machine, each in a fresh process of its own.
+
+A worker is `python -m spinup.grids.workers`, started with a pipe as its standard input. The cell
+comes through that pipe, pickled by the very process that started it: nothing travels in argv, and
+no file is opened. The pipe then stays open for as long as the launcher lives. When it closes, and
+on Linux the moment the launcher dies, the worker saves its run as on SIGTERM and ends, so that a
+killed launcher leaves nothing behind that would run a cell a second time; the cell's lock holds
+until then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spinup.grids.board import Board
+from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
+from spinup.utils.errors import SpinupError
+
+BUSY = 75  # exit status: another process is running this cell
+ATTEMPTS = 2  # processes that a cell gets before it counts as failed
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_GRACE = 60.0  # seconds that a worker gets to save itself
+_HEADER = struct.Struct("<QQ")
+
+
+# ------------------------------------------------------------------------------------ the worker
+
+
+def main() -> int:
+    """What a worker does: one cell, from standard input."""
+    # A shell may have these ignored for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asked = threading.Lock()  # held from the moment on that we were asked to end
+    if sys.platform == "linux":
+        # Not SIGTERM itself: the kernel sends it once for each thread of the launcher that dies,
+        # and a second SIGTERM would end the run before it is saved.
+        signal.signal(signal.SIGUSR2, lambda number, frame: _ask_to_end(asked))
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGUSR2)
+    try:
+        size, header_size = _HEADER.unpack(_read(_HEADER.size))
+        header = json.loads(_read(header_size))
+        payload = _read(size)
+    except EOFError:
+        return 1  # the launcher is gone already
+    threading.Thread(target=_end_with_launcher, args=(asked,), daemon=True).start()
+    # modules of the user's own are where the launcher found them
+    sys.path += [folder for folder in header["sys_path"] if folder not in sys.path]
+    if os.path.isdir(header["cwd"]):
+        os.chdir(header["cwd"])
+    import cloudpickle
+
+    job: Job = cloudpickle.loads(payload)
+    try:
+        run_cell(job)
+    except CellFailed:
+        traceback.print_exc()
+        return 1
+    except CellBusy as error:
+        print(error, file=sys.stderr)
+        return BUSY
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _read(size: int) -> bytes:
+    """Exactly so many bytes of the pipe; not through `sys.stdin`, whose lock the watch would hold
+    when the interpreter ends.
+    """
+    data = bytearray()
+    while len(data) < size:
+        piece = os.read(0, min(size - len(data), 1 << 20))
+        if not piece:
+            raise EOFError
+        data += piece
+    return bytes(data)
+
+
+def _ask_to_end(asked: threading.Lock) -> None:
+    """Send SIGTERM to ourselves, once."""
+    if asked.acquire(blocking=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_with_launcher(asked: threading.Lock) -> None:
+    """Save and stop when the launcher's end of the pipe closes, in whatever way it died."""
+    with contextlib.suppress(EOFError):
+        _read(1)
+    _ask_to_end(asked)
+    time.sleep(_GRACE)
+    os._exit(1)
+
+
+# ---------------------------------------------------------------------------------- the launcher
+
+
+def pack(job: Job) -> bytes:
+    """A job as the bytes for a worker's standard input."""
+    import cloudpickle
+
+    try:
+        payload = cloudpickle.dumps(job)
+    except Exception as error:  # whatever a foreign object's own way of pickling raises
+        raise SpinupError(
+            f"{job.name} cannot be sent to another process ({type(error).__name__}: {error}): "
+            "make what does not pickle inside the function, or run with num_workers=1."
+        ) from error
+    here = {"sys_path": [os.path.abspath(p or ".") for p in sys.path], "cwd": os.getcwd()}
+    header = json.dumps(here).encode()
+    return _HEADER.pack(len(payload), len(header)) + header + payload
+
+
+def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
+    """Start a worker for a job; what it prints goes to the job's log."""
+    os.makedirs(job.folder, exist_ok=True)
+    threads = {name: str(job.threads or 1) for name in _THREADS}
+    with open(job.log, "ab") as log:
+        log.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {job.name}\n".encode())
+        log.flush()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "spinup.grids.workers"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **threads, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C in the terminal reaches the launcher alone
+        )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(packed)
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # it has ended already; its status says how
+    return process
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process of a cell ended ('done', 'failed', 'stopped', 'lost', 'busy'), and why."""
+
+    state: str
+    detail: str = ""
+
+
+def outcome(job: Job, status: int) -> Outcome:
+    """What became of a cell whose worker ended with `status` (negative: by a signal)."""
+    if status == 0:
+        return Outcome("done")
+    if status == BUSY:
+        return Outcome("busy", log_tail(job, 1))
+    state = read_state(job)
+    ours = state.get("launch") == job.launch
+    if ours and state["state"] == "failed":
+        return Outcome("failed", state.get("error", ""))
+    if status < 0:
+        return Outcome("lost", f"its process was killed by {signal.Signals(-status).name}")
+    if ours and state["state"] == "stopped":
+        return Outcome("stopped", f"its process was stopped (status {status})")
+    return Outcome("failed", f"its process ended with status {status}:\n{log_tail(job)}")
+
+
+def log_tail(job: Job, lines: int = 15) -> str:
+    """The last lines of a cell's log."""
+    try:
+        with open(job.log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, str]:
+    """Run jobs side by side; returns what to say about each that failed, by name.
+
+    Ctrl-C and SIGTERM ask the workers to save themselves, wait for them and go on as
+    KeyboardInterrupt or SystemExit.
+    """
+    packed = [pack(job) for job in jobs]  # all of them first: nothing starts if one cannot
+    index = {job.name: i for i, job in enumerate(board.jobs)}
+    waiting = deque(range(len(jobs)))
+    attempts = [0] * len(jobs)
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    failures: dict[str, str] = {}
+    try:
+        with terminated():
+            while waiting or running:
+                while waiting and len(running) < num_workers:
+                    i = waiting.popleft()
+                    attempts[i] += 1
+                    running[i] = start(jobs[i], packed[i])
+                    board.set(index[jobs[i].name], "running")
+                time.sleep(0.1)
+                for i, process in list(running.items()):
+                    if process.poll() is None:
+                        continue
+                    del running[i]
+                    _close(process)
+                    job, end = jobs[i], outcome(jobs[i], process.returncode)
+                    if end.state in ("lost", "stopped") and attempts[i] < ATTEMPTS:
+                        board.say(f"{job.name}: {end.detail}; it is started again.")
+                        waiting.appendleft(i)
+                        continue
+                    if end.state == "lost":
+                        failures[job.name] = f"{end.detail}; it had printed:\n{log_tail(job)}"
+                    elif end.state != "done":
+                        failures[job.name] = end.detail
+                    board.set(index[job.name], "done" if end.state == "done" else "failed")
+                board.refresh()
+    finally:
+        for i in stop(running):
+            board.set(index[jobs[i].name], "stopped")
+        board.close()
+    return failures
+
+
+class _Terminated(SystemExit):
+    """SIGTERM, as an exception with the status that says so."""
+
+
+@contextlib.contextmanager
+def terminated() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that what was started is stopped as on Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: Any) -> None:
+        raise _Terminated(128 + number)
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
+    """Ask workers to save and end; kill those that do not, or all on a second Ctrl-C.
+
+    Returns the numbers of those that were asked.
+    """
+    for process in running.values():
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+    limit = time.monotonic() + _GRACE
+    try:
+        for process in running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, limit - time.monotonic()))
+    except KeyboardInterrupt:
+        pass
+    for process in running.values():
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        _close(process)
+    return list(running)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,399 @@
+"""Policies for other runtimes.
+
+    spinup export data/ppo/ppo_s0 --onnx policy.onnx
+
+The file holds the deterministic policy: normaliser, network, scaling and clipping. Before it takes
+its name it is opened with onnxruntime and compared with the original on several hundred
+observations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spinup.policies import play as tp
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError
+
+# How far two float32 renderings of a network may differ, in units of the action (or of 1).
+TOLERANCE = 1e-5
+
+
+class ExportMismatch(SpinupError):
+    """The exported file does not do what the original does; it is not kept."""
+
+
+class Report(NamedTuple):
+    """What the comparison of file and original found."""
+
+    observations: int  # how many were compared
+    difference: float  # the largest one, of any component of an action; relative above 1
+    differing: int  # discrete actions that differ: ties between values, up to rounding
+
+
+def export_onnx(
+    fpath: str | Path,
+    path: str | Path,
+    itr: int | str | None = "last",
+    *,
+    actor_critic: Any = None,
+    trust_pickle: bool = False,
+    env: Any = None,
+    overwrite: bool = False,
+) -> Report:
+    """Write the deterministic policy of a run as an ONNX model.
+
+    Its input `obs` is a batch of observations as `adapt_env` gives them (dicts flattened), its
+    output `action` what the environment takes. A failure leaves no new file, and an old one as it
+    was.
+
+    Args:
+        fpath: Run directory.
+        path: File to write, ending in .onnx.
+        itr: Which save: its number; 'last' or -1 means the one without a number, else the newest.
+        actor_critic: The class of the network, where it was not one of the library's own.
+        trust_pickle: As for `load_policy_and_env`.
+        env: Environment (an id, a function, an object), needed for runs of the original only.
+        overwrite: Replace an existing file.
+
+    Raises:
+        ExportMismatch: the written file acts differently.
+        SpinupError: wrong input.
+    """
+    target = _check_target(Path(path), overwrite)
+    _check_extra()
+    folder = tp._run_folder(fpath)
+    meta, ac = _load(folder, itr, actor_critic, trust_pickle, env)
+    from spinup.policies.deterministic import DeterministicPolicy
+
+    module = DeterministicPolicy(ac, ac.action_space).eval()
+    model = _to_onnx(module, ac.observation_space, _metadata(meta, folder))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            _write(temporary, model)
+        except OSError as error:
+            raise SpinupError(
+                f"{target} cannot be written ({error.strerror}); choose another place."
+            ) from error
+        report = compare(temporary, module, ac, ac.observation_space)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return report
+
+
+def _check_target(target: Path, overwrite: bool) -> Path:
+    if target.suffix != ".onnx":
+        raise SpinupError(f"The file must end in .onnx, which {target.name!r} does not.")
+    if target.is_dir():
+        raise SpinupError(f"{target} is a folder; name a file.")
+    if target.exists() and not overwrite:
+        raise SpinupError(f"{target} exists; add --overwrite (overwrite=True) to replace it.")
+    if not target.parent.is_dir():
+        raise SpinupError(f"There is no folder {target.parent}; make it, or name another one.")
+    return target
+
+
+def _check_extra() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise SpinupError(
+            f"Exporting needs {error.name}, which is not installed; pip install 'spinup[export]'."
+        ) from error
+
+
+def _load(
+    folder: Path, itr: int | str | None, actor_critic: Any, trust: bool, env: Any
+) -> tuple[dict[str, Any], Any]:
+    """What is known of the run, and its network, which then knows its spaces."""
+    from spinup.envs import space_from_json
+
+    if tp._backend(folder) != "pytorch":
+        tp.load_tf_policy(folder)
+    if tp._has_safe_policy(folder):
+        meta, ac = tp.load_module(folder, itr, actor_critic, trust)
+        ac.observation_space = space_from_json(meta["observation_space"])
+        return meta, ac
+    ac = tp._load_pickled_module(folder, itr, trust)
+    if env is None:
+        raise SpinupError(
+            f"{folder} does not say which spaces its policy is for; name its environment with "
+            "--env (env=...)."
+        )
+    made = tp._adapted(env, None, None)
+    ac.observation_space, ac.action_space = made.observation_space, made.action_space
+    return {"env": {"id": getattr(getattr(made, "spec", None), "id", None)}}, ac
+
+
+def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:
+    from spinup import __version__
+
+    env = meta.get("env")
+    known = {
+        "algo": meta.get("algo"),
+        "env": env.get("id") if isinstance(env, dict) else None,
+        "run": folder.resolve().name,
+        "observation_space": meta.get("observation_space"),
+        "action_space": meta.get("action_space"),
+        "spinup": __version__,
+    }
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in known.items()}
+    return {k: v for k, v in texts.items() if v != "null"}
+
+
+# --------------------------------------------------------------------------------------- the model
+
+
+def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> Any:
+    """The module as an ONNX model, without what only the exporter wants to know."""
+    import onnx
+    import torch
+
+    example = torch.zeros(2, *observation_space.shape)
+    batch = torch.export.Dim("batch")
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                _plain(module),
+                (example,),
+                input_names=["obs"],
+                output_names=["action"],
+                dynamic_shapes=({0: batch},),
+                dynamo=True,
+                verbose=False,
+            )
+        assert program is not None
+        model = program.model_proto
+    except SpinupError:
+        raise
+    except Exception as error:  # code of the user's is traced, and may raise anything
+        first = str(error).strip().splitlines()
+        raise SpinupError(
+            f"torch cannot export {type(module.actor).__name__} "
+            f"({type(error).__name__}: {first[0] if first else ''}); write its forward in plain "
+            "tensor operations."
+        ) from error
+    for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")  # where in which file of this machine it came from
+    for value in (*model.graph.value_info, *model.graph.initializer):
+        value.ClearField("metadata_props")
+    model.producer_name, model.producer_version = "spinup", metadata["spinup"]
+    onnx.helper.set_model_props(model, metadata)
+    onnx.checker.check_model(model)
+    return model
+
+
+def _plain(module: Any) -> Any:
+    """A copy with torch's own tanh: one operation in the file instead of four."""
+    from torch import nn
+
+    from spinup.algos.pytorch.common.nets import Tanh
+
+    module = copy.deepcopy(module)
+    for parent in module.modules():
+        for name, child in parent.named_children():
+            if type(child) is Tanh:
+                setattr(parent, name, nn.Tanh())
+    return module
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter without its remarks, and distributions without checks that cannot be traced."""
+    from torch.distributions import Distribution
+
+    logger = logging.getLogger("torch.onnx")
+    level, validates = logger.level, Distribution._validate_args
+    logger.setLevel(logging.ERROR)
+    Distribution.set_default_validate_args(False)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+        Distribution.set_default_validate_args(validates)
+
+
+def _write(path: Path, model: Any) -> None:
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+# ----------------------------------------------------------------------------------- the self-test
+
+
+def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
+    """Run the file and the original on the same observations; ExportMismatch where they differ."""
+    from spinup.algos.pytorch.common.acting import make_get_action
+    from spinup.policies.deterministic import observations_like
+
+    get_action = make_get_action(ac, deterministic=True)
+    session = _session(path)
+    groups = observations_like(observation_space, np.random.default_rng(0))
+    reports = []
+    for obs in groups:
+        wanted = np.stack([np.asarray(get_action(o)) for o in obs])
+        found = _run(session, obs)
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            raise ExportMismatch(
+                f"The exported policy gives {found.dtype} {found.shape}, and the original "
+                f"{wanted.dtype} {wanted.shape}; nothing was written."
+            )
+        reports.append((_compare_choices if module.picks else _compare)(module, obs, found, wanted))
+    total, differences, differing, wrong = zip(*reports, strict=True)
+    if any(wrong):
+        raise ExportMismatch(
+            f"The exported policy chooses other actions than the original for {sum(wrong)} of "
+            f"{sum(total)} observations; nothing was written."
+            if module.picks
+            else "The exported policy's actions differ from the original's by up to "
+            f"{max(differences):.2g}; nothing was written."
+        )
+    return Report(sum(total), max(differences), sum(differing))
+
+
+# Of a group of observations: how many, the largest difference, differing choices, wrong ones.
+Group = tuple[int, float, int, int]
+
+
+def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
+    """Continuous actions: equal up to rounding.
+
+    Where a network amplifies rounding, the original's own distance from the same network in double
+    precision says how much, for observations of one kind.
+    """
+    _, exact = _in_double(module, obs)
+    size = np.maximum(1, np.abs(wanted))
+    error = np.abs(found.astype(np.float64) - wanted)
+    wrong = ~(error <= TOLERANCE * size + 8 * np.abs(exact - wanted).max())
+    return len(obs), float((error / size).max()), 0, int(wrong.sum())
+
+
+def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
+    """Discrete actions: the same, or of the same value up to rounding."""
+    import torch
+
+    scores, _ = _in_double(module, obs)
+    with torch.no_grad():
+        own = np.abs(module.scores(torch.as_tensor(obs)).numpy() - scores).max()
+    rows = np.flatnonzero((found != wanted).reshape(len(obs), -1).any(-1))
+    room = TOLERANCE * np.maximum(1, np.abs(scores)).max() + 8 * own
+    wrong = [i for i in rows if not _tied(module, scores[i], found[i], wanted[i], room)]
+    return len(obs), 0.0, len(rows), len(wrong)
+
+
+def _in_double(module: Any, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and actions in double precision."""
+    import torch
+
+    double = copy.deepcopy(module).double()
+    with torch.no_grad():
+        rows = torch.as_tensor(obs).double()
+        return double.scores(rows).numpy(), double(rows).numpy()
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, obs: np.ndarray) -> np.ndarray:
+    """The file's actions, in one batch; a batch of one has to give the same."""
+    (actions,) = session.run(["action"], {"obs": obs})
+    for i in (0, len(obs) // 2):
+        (alone,) = session.run(["action"], {"obs": obs[i : i + 1]})
+        if not np.allclose(alone[0], actions[i], rtol=1e-4, atol=1e-5):
+            raise ExportMismatch(
+                "The exported policy gives one observation another action when it is alone than "
+                "in a batch; nothing was written."
+            )
+    return np.asarray(actions)
+
+
+def _tied(
+    module: Any, scores: np.ndarray, found: np.ndarray, wanted: np.ndarray, room: float
+) -> bool:
+    """Whether two discrete actions have the same score up to rounding."""
+    from gymnasium import spaces
+
+    space = module.action_space
+    if not space.contains(found):
+        return False
+    start = module.start.numpy()
+    a, b = (np.ravel(x.astype(np.int64) - start) for x in (found, wanted))
+    if isinstance(space, spaces.MultiBinary):
+        return bool((np.abs(scores.ravel()[a != b]) <= room).all())
+    sizes = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
+    first = np.cumsum([0, *sizes])[:-1]
+    return bool((np.abs(scores[first + a] - scores[first + b]) <= room).all())
+
+
+# ------------------------------------------------------------------------------------ command line
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`spinup export ...`; returns the exit status: 2 for wrong input, 1 for a failed self-test."""
+    parser = Parser(
+        "spinup export",
+        description="Writes the deterministic policy of a run for other runtimes.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("fpath", metavar="RUN", help="run directory")
+    parser.add_argument("--onnx", metavar="FILE", required=True, help="file to write, an .onnx")
+    parser.add_argument(
+        "-i", "--itr", type=tp.whole(-1), default=-1, help="which save (-1: the last)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
+    parser.add_argument(
+        "--trust-pickle",
+        "--trust_pickle",
+        action="store_true",
+        help="open pickles and import what the file names: this can run any program",
+    )
+    try:
+        args = parser.parse_args(argv)
+        report = export_onnx(
+            args.fpath,
+            args.onnx,
+            "last" if args.itr < 0 else args.itr,
+            trust_pickle=args.trust_pickle,
+            env=args.env,
+            overwrite=args.overwrite,
+        )
+    except SpinupError as error:
+        print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1 if isinstance(error, ExportMismatch) else 2
+    ties = f" ({report.differing} ties up to rounding)" if report.differing else ""
+    print(
+        f"wrote {args.onnx}; against the original on {report.observations} observations the "
+        f"largest difference is {report.difference:.2g}{ties}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

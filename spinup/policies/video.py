@@ -1,0 +1,261 @@
+"""Clips of a policy, made without a display.
+
+    from spinup.policies.play import load_policy_and_env
+    from spinup.policies.video import record_episodes
+
+    env, get_action = load_policy_and_env("data/ppo/ppo_s0", render_mode="rgb_array")
+    record_episodes(env, get_action, "agent.mp4")
+
+A `.gif` needs nothing beyond the core dependencies; an `.mp4` needs the extra `video`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes.util
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.utils.errors import SpinupError
+
+# An environment without a time limit must not fill the disk.
+MAX_STEPS = 10_000
+DEFAULT_FPS = 30
+# Viewers play a GIF frame of less than 2/100 s at 10/100 s.
+_GIF_FPS = 50
+# Packages whose exceptions mean that there is nothing to draw with.
+_DRAWING = ("mujoco", "OpenGL", "glfw")
+
+
+def has_display() -> bool:
+    """Whether a window could be opened."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def prepare_headless_rendering() -> None:
+    """Where there is no display, makes pygame and MuJoCo draw without one.
+
+    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL`, unless the user did. Call it before the environment is
+    made.
+    """
+    if has_display():
+        return
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if "MUJOCO_GL" not in os.environ:
+        # Only a library that is there: `import mujoco` fails on a MUJOCO_GL that it cannot load,
+        # even for a program that never draws.
+        for backend, library in (("egl", "EGL"), ("osmesa", "OSMesa")):
+            if ctypes.util.find_library(library):
+                os.environ["MUJOCO_GL"] = backend
+                break
+
+
+def record_episodes(
+    env: Any,
+    get_action: Callable[[Any], Any],
+    path: str | os.PathLike[str],
+    num_episodes: int = 1,
+    max_ep_len: int | None = None,
+    fps: float | None = None,
+    *,
+    seed: int | None = None,
+    played: list[tuple[float, int]] | None = None,
+) -> int:
+    """Runs episodes and writes what they look like to a `.gif` or `.mp4`.
+
+    The file appears under its name only when it is complete; a failure leaves an older one as it
+    was.
+
+    Args:
+        env: Environment made with `render_mode="rgb_array"`. It is not closed.
+        get_action: Gives the action for an observation.
+        path: File to write; its ending says which kind.
+        num_episodes: Episodes to record, one after the other.
+        max_ep_len: Cuts an episode after so many steps; None or 0 means at its end (at most 10 000
+            steps).
+        fps: Frames a second; None means the environment's own (`metadata["render_fps"]`), or 30.
+        seed: Seed of the first reset; None draws one.
+        played: A list that return and length of every episode are added to.
+
+    Returns:
+        The number of frames recorded: of every episode its reset and each of its steps. Faster than
+        50 frames a second a GIF keeps only every n-th, and identical frames in a row are stored in
+        it as one that lasts longer.
+    """
+    target = check_clip(path)
+    suffix = target.suffix.lower()
+    if num_episodes < 1:
+        raise SpinupError(f"Recording needs at least one episode, not {num_episodes}.")
+    mode = getattr(env, "render_mode", None)
+    if mode != "rgb_array":
+        raise SpinupError(
+            f"The environment has render_mode={mode!r}; "
+            "make it with render_mode='rgb_array' to record it."
+        )
+    prepare_headless_rendering()
+    rate = float(fps or getattr(env, "metadata", {}).get("render_fps") or DEFAULT_FPS)
+    if not (math.isfinite(rate) and rate > 0):
+        raise SpinupError(f"The frames a second must be a positive number, not {fps}.")
+    episodes: list[tuple[float, int]] = [] if played is None else played
+    frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed, episodes)
+    temporary = _temporary(target)
+    try:
+        if suffix == ".gif":
+            count = _write_gif(temporary, frames, rate)
+        else:
+            count = _write_mp4(temporary, frames, rate)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def check_clip(path: str | os.PathLike[str]) -> Path:
+    """The file that a clip is written to, its folder made; a SpinupError where it cannot be."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".gif", ".mp4"):
+        raise SpinupError(f"A clip is a .gif or an .mp4, not {target.name}; change its ending.")
+    if suffix == ".mp4":
+        _import_imageio()
+    if target.is_dir():
+        raise SpinupError(f"{target} is a folder; name a file for the clip.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(target)  # whether a file can be made there
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        raise SpinupError(
+            f"A clip cannot be written to {target.parent} ({error.strerror}); choose another place."
+        ) from error
+    return target
+
+
+def _temporary(target: Path) -> Path:
+    # The ending stays last, because the writers choose the format by it.
+    return target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix.lower()}")
+
+
+def _frames(
+    env: Any,
+    get_action: Callable[[Any], Any],
+    num_episodes: int,
+    max_steps: int,
+    seed: int | None,
+    played: list[tuple[float, int]],
+) -> Iterator[np.ndarray]:
+    for episode in range(num_episodes):
+        o, _ = env.reset(seed=seed if episode == 0 else None)
+        ep_ret, ep_len = 0.0, 0
+        yield draw(env)
+        for _ in range(max_steps):
+            o, r, terminated, truncated, _ = env.step(get_action(o))
+            ep_ret, ep_len = ep_ret + np.asarray(r, dtype=float).item(), ep_len + 1
+            yield draw(env)
+            if terminated or truncated:
+                break
+        played.append((ep_ret, ep_len))
+
+
+def draw(env: Any) -> np.ndarray:
+    """One picture of the environment as bytes, (height, width, 3); else a SpinupError."""
+    from gymnasium.error import DependencyNotInstalled
+
+    try:
+        frame = env.render()
+    except DependencyNotInstalled as error:
+        raise SpinupError(
+            f"This environment cannot be drawn ({_first_sentence(error)}); pip install "
+            "'spinup[video]' for classic control, 'spinup[mujoco]' for MuJoCo."
+        ) from error
+    except NotImplementedError as error:
+        raise SpinupError(
+            "This environment cannot be drawn, because it has no render method of its own: test "
+            "its policies without --video."
+        ) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in _DRAWING:
+            raise  # the environment's own fault
+        raise SpinupError(
+            f"This environment cannot be drawn here ({_first_sentence(error)}); without a display "
+            "MuJoCo needs the library EGL or OSMesa, and MUJOCO_GL=egl or osmesa names which."
+        ) from error
+    frame = np.asarray(frame) if frame is not None else None
+    if frame is None or frame.ndim != 3 or frame.shape[2] not in (3, 4):
+        what = "nothing" if frame is None else f"an array of shape {frame.shape}"
+        raise SpinupError(
+            f"env.render() gave {what}; to be recorded it must give an image (height, width, 3)."
+        )
+    return np.ascontiguousarray(frame[:, :, :3], dtype=np.uint8)
+
+
+def _first_sentence(error: BaseException) -> str:
+    return (
+        str(error).splitlines()[0].split(". ")[0].rstrip(".")
+        if str(error)
+        else "it needs a package"
+    )
+
+
+def _write_gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
+    from PIL import Image
+
+    every = max(1, math.ceil(fps / _GIF_FPS))
+    count = 0
+
+    def images() -> Iterator[Image.Image]:
+        nonlocal count
+        for i, frame in enumerate(frames):
+            if i % every == 0:
+                count += 1
+                # A palette a frame without dithering: a third of the size, and flat areas stay
+                # flat.
+                yield Image.fromarray(frame).quantize(256, dither=Image.Dither.NONE)
+
+    stream = images()
+    first = next(stream)
+    duration = max(20, 10 * round(100 * every / fps))  # milliseconds, in the steps that a GIF has
+    first.save(path, save_all=True, append_images=stream, duration=duration, loop=0)
+    return count
+
+
+def _import_imageio() -> Any:
+    try:
+        import imageio.v2 as imageio
+        import imageio_ffmpeg  # noqa: F401  (the plug-in that imageio needs for .mp4)
+    except ImportError as error:
+        raise SpinupError(
+            f"Writing an .mp4 needs {error.name}; pip install 'spinup[video]', or record a .gif."
+        ) from error
+    return imageio
+
+
+def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
+    writer: Any = _import_imageio().get_writer(
+        str(path),
+        format="FFMPEG",
+        mode="I",
+        fps=fps,
+        codec="libx264",
+        quality=8,
+        macro_block_size=1,  # imageio would stretch the picture to multiples of 16
+        ffmpeg_log_level="error",
+    )
+    count = 0
+    # Closed before the caller removes the file after a failure: ffmpeg would create it once more.
+    with contextlib.closing(writer):
+        for frame in frames:
+            # The colour format that every player knows (yuv420p) has no odd sizes.
+            odd = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
+            writer.append_data(np.pad(frame, odd, mode="edge"))
+            count += 1
+    return count

@@ -1,0 +1,765 @@
+"""Logging: the table on the terminal, ``progress.txt``, ``config.json`` and saved models of a run.
+
+    logger = EpochLogger(output_dir="data/test")
+    logger.save_config(dict(lr=1e-3))
+    for epoch in range(10):
+        for _ in range(100):
+            logger.store(Reward=random())
+        logger.log_tabular("Epoch", epoch)
+        logger.log_tabular("Reward", with_min_and_max=True)
+        logger.dump_tabular()
+
+Only the first process of an MPI run writes and prints. Importing this module imports neither torch
+nor tensorflow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import numbers
+import os
+import pickle
+import re
+import shutil
+import sys
+import tempfile
+import time
+import types
+import weakref
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from spinup.runs.checkpoint import (
+    TMP_PREFIX,
+    RunLock,
+    atomic_write,
+    drop_pieces,
+    fsync_folder,
+    read_file,
+    read_safetensors,
+    safetensors_chunks,
+    sha256_file,
+)
+from spinup.runs.sinks import Sink, make_sink, step_of
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import chunk_statistics, proc_id
+from spinup.utils.serialization_utils import convert_json
+
+POLICY_FORMAT = "spinup-policy-1"
+
+# What belongs to a run in its directory; a user's own files there are never touched.
+RUN_FILES = (
+    "config.json",
+    "progress.txt",
+    "vars*.pkl",
+    "pyt_save",
+    "tf1_save*",
+    "checkpoints",
+    "tensorboard",
+    "wandb",
+    "wandb_id.txt",
+    ".finished",
+)
+
+_COLOR_CODES = types.MappingProxyType(
+    {
+        "gray": 30,
+        "red": 31,
+        "green": 32,
+        "yellow": 33,
+        "blue": 34,
+        "magenta": 35,
+        "cyan": 36,
+        "white": 37,
+        "crimson": 38,
+    }
+)
+
+
+class LogKeyError(SpinupError, AssertionError):
+    """A column that the table cannot take; also an ``AssertionError``, as user code may expect."""
+
+
+def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
+    """``string`` between ANSI escape codes for ``color``; ``highlight`` colours the background."""
+    if color not in _COLOR_CODES:
+        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLOR_CODES)}.")
+    codes = [str(_COLOR_CODES[color] + (10 if highlight else 0))]
+    if bold:
+        codes.append("1")
+    return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
+
+
+class Logger:
+    """Writes one run directory: a row an epoch, the configuration, and the model.
+
+    Args:
+        output_dir: the run directory; made when missing. None makes a fresh temporary one.
+        output_fname: name of the tab-separated table in it.
+        exp_name: name of the experiment, recorded in ``config.json``.
+        resume: continue the run in ``output_dir`` instead of starting a new one.
+        overwrite: delete an earlier run's files in ``output_dir``. By default they are moved to
+            ``<output_dir>/.old/<NNN>``.
+        quiet: print no table and no messages, only what was kept aside or could not be saved.
+        sinks: more places for the rows: any of ``'tensorboard'``, ``'wandb'``.
+
+    User code may read ``output_dir, output_file, first_row, log_headers, log_current_row,
+    exp_name``. On processes other than the first, ``output_dir`` and ``output_file`` are None.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str] | None = None,
+        output_fname: str = "progress.txt",
+        exp_name: str | None = None,
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        quiet: bool = False,
+        sinks: Iterable[str] = (),
+    ) -> None:
+        if resume and overwrite:
+            raise SpinupError("resume and overwrite exclude each other; pass one of them.")
+        self.exp_name = exp_name
+        self.first_row = True
+        self.log_headers: list[str] = []
+        self.log_current_row: dict[str, Any] = {}
+        self.output_dir: str | None = None
+        self.output_file: TextIO | None = None
+        self.quiet = quiet
+        self._rows = 0
+        self._warned: set[str] = set()
+        self._policy_meta: dict[str, Any] | None = None
+        self._fname = output_fname
+        self._token = object()
+        self._lock: RunLock | None = None
+        self._closers = contextlib.ExitStack()
+        self._sinks: list[Sink] = []
+        # runs at garbage collection or at exit, whichever comes first; must not refer to self
+        self._finalizer = weakref.finalize(self, self._closers.close)
+        if proc_id() == 0:
+            try:
+                self._open(output_dir, resume, overwrite, sinks)
+            except BaseException:
+                self.close()
+                raise
+
+    # ----------------------------------------------------------------------------------------------
+    # the run directory
+    # ----------------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        output_dir: str | os.PathLike[str] | None,
+        resume: bool,
+        overwrite: bool,
+        sinks: Iterable[str],
+    ) -> None:
+        if output_dir is None:
+            # unique also for runs that start in the same second
+            stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+            output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
+        self.output_dir = os.fspath(output_dir)
+        try:
+            lock = RunLock.shared(self.output_dir)
+        except OSError as error:
+            raise SpinupError(
+                f"cannot write in {self.output_dir} ({error.strerror}); choose another output_dir."
+            ) from error
+        self._lock = lock
+        self._closers.callback(lock.release)
+        # Another live Logger of this process with its own table (say, for evaluation) shares the
+        # directory. One with the same table is an earlier run: over, whether closed or not.
+        joins = bool(lock.claims) and self._fname not in lock.claims
+        if not joins:
+            lock.claims.clear()
+        lock.claims[self._fname] = self._token
+        self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
+
+        if not joins:
+            self._remove_temporaries()
+        if resume and not joins:
+            drop_pieces(Path(self.output_dir, "checkpoints"))
+        if not resume:
+            self._clear_away([self._fname] if joins else [*RUN_FILES, self._fname], overwrite)
+        path = os.path.join(self.output_dir, self._fname)
+        # append: after a cut-back, writing goes on at the new end
+        # A link in somebody else's run directory could lead to any file of ours.
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+            raise SpinupError(
+                f"{path} is a link or no file: move it away, or choose another output_dir."
+            )
+        file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self.output_file = file
+        self._closers.callback(file.close)
+        if resume:
+            self._read_back()
+        for name in sinks:
+            sink = make_sink(name, self.output_dir, self.exp_name)
+            self._sinks.append(sink)
+            self._closers.callback(sink.close)
+        self.log(f"Logging to {path}", color="green")
+
+    def _remove_temporaries(self) -> None:
+        """Delete what killed writers left half-written: we hold the lock, so none is alive."""
+        assert self.output_dir is not None
+        for folder in ("", "pyt_save", "checkpoints"):
+            for path in Path(self.output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def _clear_away(self, patterns: list[str], overwrite: bool) -> None:
+        """Delete an earlier run's files, or keep them where the plotter does not look."""
+        assert self.output_dir is not None
+        folder = Path(self.output_dir)
+        found = sorted(p for p in folder.iterdir() if any(fnmatch(p.name, q) for q in patterns))
+        if not found:
+            return
+        if overwrite:
+            for path in found:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            return
+        unfinished = folder / "checkpoints" in found and folder / ".finished" not in found
+        taken = [int(p.name) for p in folder.glob(".old/*") if p.name.isdecimal()]
+        aside = folder / ".old" / f"{max(taken, default=0) + 1:03d}"
+        aside.mkdir(parents=True)
+        for path in found:
+            os.rename(path, aside / path.name)
+        fsync_folder(aside)
+        fsync_folder(folder)
+        line = f"{folder} held an earlier run; its files are now in {aside}."
+        if unfinished:
+            line += (
+                " That run was not finished: resume=True (--resume on the command line) continues "
+                f"a run instead of replacing it, here after moving the files of {aside} back."
+            )
+        self._notice(line, "yellow")
+
+    def _read_back(self) -> None:
+        """Continue the table on disk: take its header, drop a half-written last line."""
+        assert self.output_file is not None
+        data = Path(self.output_file.name).read_bytes()
+        end = data.rfind(b"\n") + 1
+        if end != len(data):
+            os.truncate(self.output_file.fileno(), end)
+        if end:
+            # a file that is no text is refused in load_state_dict, in a sentence
+            lines = data[:end].decode("utf-8", "replace").split("\n")[:-1]
+            self.log_headers = lines[0].split("\t")
+            self.first_row = False
+            self._rows = len(lines) - 1
+
+    def _check_owner(self) -> None:
+        """Refuse to write after close(), or after a newer Logger took the directory over."""
+        lock = self._lock
+        if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
+            raise SpinupError(
+                f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
+                "was made for the same directory; use the newer one."
+            )
+
+    def close(self) -> None:
+        """Close the files and give the directory back; also done at exit. Safe to call twice."""
+        self._finalizer()
+        self._lock = None
+
+    def mark_finished(self) -> None:
+        """Record that the run reached its end, so that nobody is told to resume it."""
+        if proc_id() == 0:
+            self._check_owner()
+            atomic_write(self._path(".finished"), b"finished\n")
+
+    def _path(self, *parts: str) -> str:
+        assert self.output_dir is not None
+        return os.path.join(self.output_dir, *parts)
+
+    # ----------------------------------------------------------------------------------------------
+    # messages and the table
+    # ----------------------------------------------------------------------------------------------
+
+    def log(self, msg: str, color: str = "green") -> None:
+        """Print a coloured line (plain where the environment variable NO_COLOR is set)."""
+        if not self.quiet:
+            self._notice(msg, color)
+
+    def _notice(self, msg: str, color: str) -> None:
+        """A line that matters also to a quiet run: where results went, what was not saved."""
+        if proc_id() == 0:
+            plain = bool(os.environ.get("NO_COLOR"))
+            print(msg if plain else colorize(msg, color, bold=True), flush=True)
+
+    def _warn_once(self, key: str, msg: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            self._notice(msg, "red")
+
+    def log_tabular(self, key: str, val: Any) -> None:
+        """Set one column of the current row. The first row decides which columns there are."""
+        if key in self.log_current_row:
+            raise LogKeyError(f"{key!r} was already set in this row; call dump_tabular() first.")
+        if self.first_row:
+            if "\t" in key or len(key.splitlines()) > 1:
+                raise LogKeyError(
+                    f"the key {key!r} holds a tab or a line break; choose another name."
+                )
+            self.log_headers.append(key)
+        elif key not in self.log_headers:
+            raise LogKeyError(
+                f"{key!r} is not a column of this table; log it in the first row too (or as NaN)."
+            )
+        self.log_current_row[key] = _cell(val)
+
+    def dump_tabular(self) -> None:
+        """Print the row and append it to the file, durably: only the last line can be partial."""
+        if proc_id() == 0:
+            self._check_owner()
+            row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
+            self._print_table(row)
+            self._append_row(row)
+        self.log_current_row.clear()
+        self.first_row = False
+
+    def _print_table(self, row: Mapping[str, Any]) -> None:
+        if self.quiet:
+            return
+        width = max(15, *(len(key) for key in row)) if row else 15
+        rule = "-" * (width + 22)
+        body = [f"| {key:>{width}} | {_shown(value):>15} |" for key, value in row.items()]
+        print("\n".join([rule, *body, rule]), flush=True)
+
+    def _append_row(self, row: Mapping[str, Any]) -> None:
+        assert self.output_file is not None
+        lines = "\t".join(self.log_headers) + "\n" if self.first_row else ""
+        lines += "\t".join(str(v) for v in row.values()) + "\n"
+        start = self._sync()
+        fd = self.output_file.fileno()
+        try:
+            # not through the file's buffer, which would keep a part to write later if this fails
+            data = memoryview(lines.encode("utf-8"))
+            while data:
+                data = data[os.write(fd, data) :]
+            os.fsync(fd)
+        except BaseException:
+            os.truncate(fd, start)  # a full disk must not leave half a row in front of the next one
+            raise
+        self._rows += 1
+        # a finished run that is given more epochs is unfinished again
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(".finished"))
+        for sink in self._sinks:
+            sink.write_row(row, step_of(row, self._rows))
+
+    def _sync(self) -> int:
+        """Make the table durable; return its size in bytes."""
+        assert self.output_file is not None
+        self.output_file.flush()
+        fd = self.output_file.fileno()
+        os.fsync(fd)
+        return os.fstat(fd).st_size
+
+    # ----------------------------------------------------------------------------------------------
+    # resuming
+    # ----------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs to continue the table exactly here."""
+        return {
+            "rows": self._rows,
+            "offset": self._sync() if self.output_file is not None else 0,
+            "headers": list(self.log_headers),
+            "first_row": self.first_row,
+            "current_row": dict(self.log_current_row),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Go back to ``state``: rows written after it are cut off. None: to an empty table."""
+        if state is None:
+            state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
+        if self.output_file is not None:
+            self._check_owner()
+            self._cut_back(state)
+        self._rows = int(state["rows"])
+        self.log_headers = list(state["headers"])
+        self.first_row = bool(state["first_row"])
+        self.log_current_row = dict(state["current_row"])
+
+    def _cut_back(self, state: Mapping[str, Any]) -> None:
+        assert self.output_file is not None
+        size, offset = self._sync(), int(state["offset"])
+        path = self.output_file.name
+        if offset < 0 or size < offset:
+            raise SpinupError(
+                f"{path} has {size} bytes but the checkpoint was made at {offset}: rows are "
+                "missing; restore the file, or start again with overwrite=True."
+            )
+        with open(path, "rb") as f:
+            kept = f.read(offset)
+        lines = kept.decode("utf-8", "replace").split("\n")[:-1]
+        expected = int(state["rows"]) + 1 if state["rows"] else 0
+        if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
+            raise SpinupError(
+                f"{path} is not the table that the checkpoint was made with; restore the file, "
+                "or start again with overwrite=True."
+            )
+        if size > offset:
+            os.truncate(self.output_file.fileno(), offset)
+            self._sync()
+            for sink in self._sinks:
+                sink.cut_back(_last_step(lines) + 1)
+
+    # ----------------------------------------------------------------------------------------------
+    # configuration and models
+    # ----------------------------------------------------------------------------------------------
+
+    def save_config(self, config: Any) -> None:
+        """Write ``config.json`` and print it; anything may be in ``config``, often ``locals()``."""
+        shown = convert_json(config)
+        if not isinstance(shown, dict):
+            shown = {"config": shown}
+        if self.exp_name is not None:
+            shown["exp_name"] = self.exp_name
+        if proc_id() != 0:
+            return
+        self._check_owner()
+        text = json.dumps(shown, indent=4, sort_keys=True, allow_nan=False)
+        self.log("Configuration of this run:", color="cyan")
+        if not self.quiet:
+            print(text, flush=True)
+        atomic_write(self._path("config.json"), text.encode() + b"\n")
+        for sink in self._sinks:
+            sink.write_config(shown)
+
+    def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
+        """Write ``vars[itr].pkl`` (when ``state_dict`` holds anything), then the model.
+
+        Nothing here ever reads the pickle back; it is for user code. What cannot be pickled is
+        skipped with one warning, while a failing disk raises.
+        """
+        if proc_id() != 0:
+            return
+        self._check_owner()
+        if state_dict:
+            data = self._pickled(state_dict)
+            if data is not None:
+                atomic_write(self._path(f"vars{_number(itr)}.pkl"), data)
+        if hasattr(self, "tf_saver_elements"):
+            self._tf_simple_save(itr)
+        if hasattr(self, "pytorch_saver_elements"):
+            self._pytorch_simple_save(itr)
+
+    def _pickled(self, state_dict: Mapping[str, Any]) -> bytes | None:
+        try:
+            return pickle.dumps(state_dict)
+        # objects of others decide what their pickling raises
+        except Exception as error:
+            self._warn_once(
+                "vars", f"vars.pkl is not written, its content cannot be pickled: {error!r}"
+            )
+        return None
+
+    def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
+        """Say what ``save_state`` saves: a module, or any object that pickles.
+
+        Args:
+            what: the object for ``pyt_save/model[itr].pt``.
+            policy_meta: what rebuilding the policy needs (algorithm, spaces, ``ac_kwargs``,
+                environment), for ``pyt_save/policy[itr].json``.
+        """
+        self.pytorch_saver_elements = what
+        self._policy_meta = None if policy_meta is None else dict(policy_meta)
+
+    def _pytorch_simple_save(self, itr: int | None = None) -> None:
+        """Write ``pyt_save/model[itr].pt`` and, for a module, the safely loadable policy."""
+        if proc_id() != 0:
+            return
+        self._check_owner()
+        import torch
+
+        folder = self._path("pyt_save")
+        os.makedirs(folder, exist_ok=True)
+        buffer = io.BytesIO()
+        try:
+            torch.save(self.pytorch_saver_elements, buffer)
+        # as for vars.pkl; writing to memory cannot meet a full disk
+        except Exception as error:
+            self._warn_once(
+                "model", f"model.pt is not written, the model cannot be pickled: {error!r}"
+            )
+        else:
+            atomic_write(os.path.join(folder, f"model{_number(itr)}.pt"), buffer.getvalue())
+        if isinstance(self.pytorch_saver_elements, torch.nn.Module):
+            _save_policy(folder, _number(itr), self.pytorch_saver_elements, self._policy_meta)
+
+    def setup_tf_saver(
+        self, sess: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> None:
+        """Say which session and named tensors ``save_state`` saves (TensorFlow graph mode)."""
+        self.tf_saver_elements = {"session": sess, "inputs": dict(inputs), "outputs": dict(outputs)}
+        self.tf_saver_info = {
+            "inputs": {k: v.name for k, v in inputs.items()},
+            "outputs": {k: v.name for k, v in outputs.items()},
+        }
+
+    def _tf_simple_save(self, itr: int | None = None) -> None:
+        """Write ``tf1_save[itr]/``: a SavedModel, and the tensors' names in ``model_info.json``."""
+        if proc_id() != 0:
+            return
+        self._check_owner()
+        tf = _tensorflow()
+        final = self._path(f"tf1_save{_number(itr)}")
+        tmp = self._path(f".tmp-tf1_save{_number(itr)}")
+        shutil.rmtree(tmp, ignore_errors=True)
+        saved = self.tf_saver_elements
+        try:
+            with saved["session"].graph.as_default():
+                tf.saved_model.simple_save(saved["session"], tmp, saved["inputs"], saved["outputs"])
+            atomic_write(os.path.join(tmp, "model_info.json"), _json_bytes(self.tf_saver_info))
+        except BaseException:
+            shutil.rmtree(tmp, ignore_errors=True)
+            raise
+        shutil.rmtree(final, ignore_errors=True)
+        os.rename(tmp, final)
+        fsync_folder(self._path())
+
+
+class EpochLogger(Logger):
+    """A Logger that gathers values over an epoch with ``store`` and logs their statistics."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.epoch_dict: dict[str, list[Any]] = {}
+
+    def store(self, **kwargs: Any) -> None:
+        """Add values to this epoch: numbers, or arrays, of which each element counts."""
+        for key, value in kwargs.items():
+            # a copy: environments and optimizers write into their arrays again
+            if isinstance(value, np.ndarray):
+                value = value.copy()
+            elif hasattr(value, "detach"):
+                value = value.detach().clone()  # stays on its device until the statistics
+            self.epoch_dict.setdefault(key, []).append(value)
+
+    def log_tabular(
+        self,
+        key: str,
+        val: Any = None,
+        with_min_and_max: bool = False,
+        average_only: bool = False,
+    ) -> None:
+        """Log ``val``; without one, the statistics of what was stored under ``key``, then clear it.
+
+        All processes of an MPI run must call this together. Statistics of nothing are NaN.
+        """
+        if val is not None:
+            super().log_tabular(key, val)
+            return
+        mean, std, low, high = self._statistics(key)
+        super().log_tabular(key if average_only else f"Average{key}", mean)
+        if not average_only:
+            super().log_tabular(f"Std{key}", std)
+        if with_min_and_max:
+            super().log_tabular(f"Max{key}", high)
+            super().log_tabular(f"Min{key}", low)
+        self.epoch_dict[key] = []
+
+    def get_stats(self, key: str) -> tuple[float, float]:
+        """Mean and standard deviation of what was stored under ``key``; does not clear it."""
+        return self._statistics(key)[:2]
+
+    def _statistics(self, key: str) -> tuple[float, float, float, float]:
+        return chunk_statistics([_to_numpy(v) for v in self.epoch_dict.get(key, [])])
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the Logger's, with what was stored in this epoch."""
+        chunks = {k: [_to_numpy(v) for v in values] for k, values in self.epoch_dict.items()}
+        return {**super().state_dict(), "epoch_dict": chunks}
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """As the Logger's, with what was stored in that epoch."""
+        super().load_state_dict(state)
+        stored = {} if state is None else state["epoch_dict"]
+        self.epoch_dict = {k: list(values) for k, values in stored.items()}
+
+
+def load_policy(
+    path: str | os.PathLike[str], itr: int | str | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read a saved policy: its description and its tensors, checked against their hash.
+
+    Nothing is executed or unpickled. Every failure is a ``SpinupError``.
+
+    Args:
+        path: a run directory, or its ``pyt_save`` folder.
+        itr: the number of the save; None, ``'last'`` or -1 takes the one without a number, else
+            the highest.
+    """
+    folder = Path(path)
+    if (folder / "pyt_save").is_dir():
+        folder = folder / "pyt_save"
+    name = f"policy{_newest(folder) if itr in (None, 'last', -1) else _number(itr)}"
+    try:
+        meta = json.loads(read_file(folder / f"{name}.json"))
+    except OSError as error:
+        raise SpinupError(
+            f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "
+            "a saved policy."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise SpinupError(
+            f"{folder / name}.json is no valid JSON ({error}); use another save."
+        ) from error
+    if not isinstance(meta, dict) or meta.get("format") != POLICY_FORMAT:
+        raise SpinupError(
+            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}."
+        )
+    for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
+        try:
+            if sha256_file(file) == meta.get("tensors"):
+                return meta, read_safetensors(file)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise SpinupError(f"cannot read {file} ({error.strerror}).") from error
+    raise SpinupError(
+        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
+        f"{name}.json; use another save."
+    )
+
+
+def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name."""
+    tf = _tensorflow()
+    try:
+        info = json.loads(Path(path, "model_info.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise SpinupError(f"cannot read model_info.json in {os.fspath(path)} ({error}).") from error
+    tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
+    graph = sess.graph
+    names = {**info["inputs"], **info["outputs"]}
+    return {key: graph.get_tensor_by_name(name) for key, name in names.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# helpers
+# --------------------------------------------------------------------------------------------------
+
+
+def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None:
+    if claims.get(fname) is token:
+        del claims[fname]
+
+
+def _tensorflow() -> Any:
+    try:
+        import tensorflow.compat.v1 as tf
+    except ImportError as error:
+        raise SpinupError("TensorFlow is not installed: pip install 'spinup[tf]'.") from error
+    return tf
+
+
+def _number(itr: int | str | None) -> str:
+    if itr is None:
+        return ""
+    try:
+        return str(int(itr))
+    except ValueError as error:
+        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}.") from error
+
+
+def _newest(folder: Path) -> str:
+    """The suffix of the policy without a number, or of the one with the highest."""
+    if (folder / "policy.json").exists():
+        return ""
+    numbers_found = [
+        int(m[1])
+        for p in folder.glob("policy*.json")
+        if (m := re.fullmatch(r"policy(\d+)\.json", p.name))
+    ]
+    return str(max(numbers_found)) if numbers_found else ""
+
+
+def _to_numpy(value: Any) -> Any:
+    """A torch tensor as an array, anything else as it is."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        # NumPy has no bfloat16
+        return value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy()
+    return value
+
+
+def _cell(value: Any) -> Any:
+    """What a table holds: a number or one line of text."""
+    value = _to_numpy(value)
+    if isinstance(value, (np.ndarray, list, tuple)) and np.size(value) == 1:
+        # the scalar inside, of the same dtype; float() of a size-1 array is refused by newer NumPy
+        value = np.asarray(value).reshape(())[()]
+    if isinstance(value, (bool, numbers.Number, np.bool_)):
+        return value
+    return " ".join(str(value).split()) if value is not None else "None"
+
+
+def _shown(value: Any) -> str:
+    return f"{float(value):8.3g}" if isinstance(value, (numbers.Real, np.bool_)) else str(value)
+
+
+def _last_step(lines: list[str]) -> int:
+    """The place of a table's last row on the horizontal axis, as ``step_of`` has it."""
+    if not lines:
+        return 0
+    cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
+    try:
+        return int(float(cells["TotalEnvInteracts"]))
+    except (KeyError, ValueError, OverflowError):
+        return len(lines) - 1
+
+
+def _json_bytes(content: Any) -> bytes:
+    return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
+
+
+def _save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
+    """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
+
+    Two files cannot be renamed at once. So the new tensors are placed beside the old ones, the
+    JSON with their hash decides which count, and only then they take the old ones' name;
+    ``load_policy`` looks at both.
+    """
+    torch = sys.modules["torch"]
+    tensors: dict[str, np.ndarray] = {}
+    for key, value in module.state_dict().items():
+        if not isinstance(value, torch.Tensor):
+            raise SpinupError(
+                f"cannot save {key!r} of the policy: only tensors are; keep extra state out."
+            )
+        value = value.detach().cpu()
+        # half-width floats without a NumPy dtype widen without loss, and narrow again on loading
+        wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
+        tensors[key] = wide.contiguous().numpy()
+    final = os.path.join(folder, f"policy{number}.safetensors")
+    fresh = f"{final}.new"
+    description = {
+        **(convert_json(dict(meta)) if meta else {}),
+        "format": POLICY_FORMAT,
+        "class": {"module": type(module).__module__, "qualname": type(module).__qualname__},
+    }
+    try:
+        atomic_write(fresh, b"".join(safetensors_chunks(tensors)))
+        description["tensors"] = sha256_file(fresh)
+        atomic_write(os.path.join(folder, f"policy{number}.json"), _json_bytes(description))
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            os.unlink(fresh)
+        raise
+    os.replace(fresh, final)
+    fsync_folder(folder)

@@ -1,0 +1,105 @@
+"""Shards: parts of a batch that add up to the whole, whoever works on them."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch.optim import Adam
+
+from spinup.algos.pytorch.common import onpolicy
+from spinup.algos.pytorch.ppo.ppo import ppo_update
+from spinup.algos.pytorch.reinforce.reinforce import reinforce_update
+from spinup.algos.pytorch.trpo.trpo import trpo_update
+from spinup.algos.pytorch.vpg.vpg import vpg_update
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import Shards
+
+ALGOS = ["ppo", "vpg", "trpo", "reinforce"]
+
+
+def split(batch, count):
+    """A batch cut into equal parts, as shards hold it."""
+    parts = {k: x.chunk(count) for k, x in batch.items()}
+    return [{k: x[i] for k, x in parts.items()} for i in range(count)]
+
+
+def update(algo, ac, data, shards):
+    pi_optimizer = Adam(ac.pi.parameters(), lr=0.01)
+    vf_optimizer = Adam(ac.v.parameters(), lr=0.01)
+    if algo == "ppo":
+        return ppo_update(
+            ac, pi_optimizer, vf_optimizer, data, shards, train_pi_iters=5, train_v_iters=5
+        )
+    if algo == "vpg":
+        return vpg_update(ac, pi_optimizer, vf_optimizer, data, shards, train_v_iters=5)
+    if algo == "trpo":
+        return trpo_update(ac, vf_optimizer, data, shards, train_v_iters=5)
+    return reinforce_update(ac, pi_optimizer, data, shards)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1, 1, (2,))])
+def test_four_shards_update_as_the_joined_batch_does(mlp_batch, algo, space):
+    ac, batch = mlp_batch(space)
+    other = copy.deepcopy(ac)
+    joined = update(algo, ac, [batch], Shards(1))
+    sharded = update(algo, other, split(batch, 4), Shards(4))
+    assert set(joined) == set(sharded)
+    for key, value in joined.items():
+        assert float(sharded[key]) == pytest.approx(float(value), rel=1e-7, abs=1e-10), key
+    for p, q in zip(ac.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
+
+
+def test_advantages_are_normalised_over_all_shards():
+    x = torch.randn(12) * 5 + 3
+    parts = onpolicy.normalized(list(x.chunk(4)), Shards(4))
+    got = torch.cat(parts).numpy()
+    want = (x.double() - x.double().mean()) / x.double().std(correction=0)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert abs(float(parts[0].mean())) > 1e-3  # a shard alone is not centred
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_shards_train_repeatably_and_count_every_step_once(train, algo):
+    options = {"shards": 4, "num_envs": 2, "epochs": 2, "steps_per_epoch": 80}
+    one, other = (train(algo, "CartPole-v1", **options) for _ in range(2))
+    assert one.rows == other.rows
+    assert [row["TotalEnvInteracts"] for row in one.rows] == [80, 160]
+    for p, q in zip(one.ac.parameters(), other.ac.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_shards_have_their_own_environments_and_exploration(train):
+    whole = train("ppo", "CartPole-v1", shards=1, num_envs=4, steps_per_epoch=80)
+    parts = train("ppo", "CartPole-v1", shards=4, num_envs=1, steps_per_epoch=80)
+    assert whole.rows != parts.rows
+    assert whole.rows[0]["TotalEnvInteracts"] == parts.rows[0]["TotalEnvInteracts"] == 80
+
+
+def test_statistics_of_episodes_are_those_of_all_shards(train):
+    # each episode of the probe has length 5 and return 5, in whichever shard
+    row = train("ppo", "spinup/ProbeTermination-v0", shards=4, steps_per_epoch=40).rows[0]
+    assert (row["AverageEpRet"], row["StdEpRet"], row["EpLen"]) == (5.0, 0.0, 5.0)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_steps_that_do_not_divide_among_the_shards_are_refused(train, algo):
+    with pytest.raises(SpinupError, match="steps_per_epoch=42 does not divide into 4 shards") as e:
+        train(algo, "CartPole-v1", steps_per_epoch=42, shards=4)
+    assert "40 or 44" in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_steps_that_do_not_divide_among_the_environments_are_refused(train, algo):
+    with pytest.raises(SpinupError, match="does not divide among 6 environments") as e:
+        train(algo, "CartPole-v1", steps_per_epoch=40, shards=2, num_envs=3)
+    assert "multiple of 6" in str(e.value) and "\n" not in str(e.value)
+
+
+def test_a_refused_run_leaves_no_directory_behind(train, tmp_path):
+    with pytest.raises(SpinupError):
+        train("ppo", "CartPole-v1", steps_per_epoch=42, shards=4)
+    assert list(tmp_path.iterdir()) == []

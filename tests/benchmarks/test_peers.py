@@ -1,0 +1,180 @@
+"""The comparison with other libraries: what it counts, starts and concludes. Installs nothing."""
+
+import importlib.util
+import io
+import json
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def peers():
+    path = ROOT / "benchmarks" / "peers.py"
+    spec = importlib.util.spec_from_file_location("peers", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ALGOS = ("sac", "td3", "ddpg", "dqn")
+
+
+def rows(*seconds):
+    return [{"seconds": s, "cpu": 1.5 * s, "idle": 0.0} for s in seconds]
+
+
+@pytest.fixture
+def reports(peers):
+    """Three rounds, in which the median of the ratios is not the ratio of the medians."""
+    every = {side: rows(2.0, 2.0, 2.0) for side in peers.SIDES}
+    return every | {"ours": rows(1.0, 2.0, 4.0), "SB3": rows(9.0, 5.0, 6.0)}
+
+
+def result_of(peers, reports):
+    row = peers.summary("sac", reports, {"1": 100.0, "2": 200.0})
+    rest = {"command": "c", "cores": 2, "load": 0.0, "versions": {"a": "1"}}
+    return rest | {"algorithms": {"sac": row}}
+
+
+# ------------------------------------------------------------------------------------------ slices
+
+
+def test_the_turnstile_lets_the_warm_up_and_whole_slices_through(peers, monkeypatch):
+    monkeypatch.setattr(peers, "WARM_UP", 3)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("go\ngo\n"))
+    report = io.StringIO()
+    env = peers.Turnstile(gym.make("CartPole-v1"), {"slice": 2}, report)
+    env.reset(seed=0)
+    taken = 0
+    with pytest.raises(SystemExit):
+        while True:
+            env.step(env.action_space.sample())
+            taken += 1
+    assert taken == 3 + 2 + 2
+    assert len([json.loads(line) for line in report.getvalue().splitlines()]) == 3
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_slice_holds_the_same_work_every_time(peers, algo):
+    settings = peers.SETTINGS[algo]
+    period = settings.get("target_every", settings["every"])
+    assert settings["slice"] % period == 0 and peers.WARM_UP % settings["every"] == 0
+    updates = settings["slice"] // settings["every"] * settings["updates"]
+    assert updates % 2 == 0  # TD3's policy learns in every other one
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_the_sizes_are_those_of_the_environment(peers, algo):
+    settings = peers.SETTINGS[algo]
+    env = gym.make(settings["env"])
+    act = env.action_space
+    n = int(act.n) if isinstance(act, gym.spaces.Discrete) else act.shape[0]
+    assert (settings["sizes"][0], settings["sizes"][-1]) == (env.observation_space.shape[0], n)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_our_side_trains_with_the_settings(peers, algo, monkeypatch):
+    monkeypatch.setattr(peers, "WARM_UP", 60)
+    monkeypatch.setattr(peers, "RANDOM_STEPS", 10)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    report, settings = io.StringIO(), peers.SETTINGS[algo]
+    with pytest.raises(SystemExit):
+        peers.train_ours(
+            "ours",
+            algo,
+            settings,
+            lambda: peers.Turnstile(gym.make(settings["env"]), settings, report),
+            1,
+        )
+    assert json.loads(report.getvalue())["seconds"] > 0
+
+
+# ----------------------------------------------------------------------------------------- workers
+
+
+def test_each_library_runs_in_its_own_environment_with_its_own_threads(peers):
+    script = str(ROOT / "benchmarks" / "peers.py")
+    theirs = str(ROOT / ".venv-peers" / "bin" / "python")
+    assert peers.command("ours", "sac") == [sys.executable, script, "sac", "--worker", "ours"]
+    assert peers.command("SBX", "dqn") == [theirs, script, "dqn", "--worker", "sbx"]
+    assert peers.command("ours, 2 threads", "td3")[-2:] == ["--threads", "2"]
+
+
+def test_no_library_is_told_how_many_threads_to_use(peers):
+    told = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "active"}
+    told |= {"XLA_FLAGS": "--x", "JAX_PLATFORMS": "cuda", "PATH": "/bin"}
+    kept = peers.default_environment(told)
+    assert kept == {"PATH": "/bin", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+
+
+# ----------------------------------------------------------------------------------------- figures
+
+
+def test_figures_are_medians_over_the_rounds(peers, reports):
+    row = peers.summary("sac", reports, {"1": 100.0, "2": 200.0})
+    assert row["ms_per_step"]["ours"] == 2.0  # 2 s a slice of 1000 steps
+    assert row["cores_busy"]["ours"] == 1.5
+    assert row["faster_than"]["SB3"] == {"median": 2.5, "rounds": [9.0, 2.5, 1.5]}
+    assert row["faster_than"]["SBX"]["median"] == 1.0
+    # one update a step: 0.225 GFLOP at 100 GFLOP/s
+    assert row["floor_ms_per_step"]["1"] == pytest.approx(2.25, abs=0.01)
+    assert row["floor_ms_per_step"]["2"] == pytest.approx(1.127, abs=0.001)
+
+
+def test_a_missed_target_is_said(peers, reports):
+    assert peers.misses(result_of(peers, reports)) == []
+    slow = reports | {"SB3": rows(1.9, 3.8, 7.6)}
+    said = peers.misses(result_of(peers, slow))
+    assert said == ["sac: 1.90 times as fast as Stable-Baselines3 < 2.0"]
+
+
+def test_the_table_has_every_side(peers, reports):
+    head, _, line = peers.tables(result_of(peers, reports)).splitlines()[2:5]
+    assert len(head.split("|")) == len(line.split("|"))
+    assert line.startswith("| sac | 2 (1.5) | 6 (1.5) | 2 (1.5) |")
+    assert "| 2.50 (1.50 to 9.00), target 2.0 |" in line
+
+
+def test_the_page_quotes_the_saved_figures(peers):
+    page = peers.PAGE.read_text(encoding="utf-8")
+    quoted = page.split(peers.BEGIN)[1].split(peers.END)[0].strip()
+    saved = peers.RESULT.read_text(encoding="utf-8") if peers.RESULT.exists() else None
+    assert quoted == (peers.tables(json.loads(saved)) if saved else "")
+
+
+# -------------------------------------------------------------------------------------- arithmetic
+
+
+def count(function):
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
+
+
+def test_the_operations_of_a_network_are_those_that_torch_counts(peers):
+    sizes, batch = (5, 8, 6, 3), 7
+    net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+    x = torch.randn(batch, 5)
+    assert peers.forward(sizes, batch) == count(lambda: net(x))
+    assert peers.fit(sizes, batch) == count(lambda: net(x).sum().backward())
+    net.requires_grad_(False)
+    carried = peers.forward(sizes, batch) + peers.backward_to(5, sizes, batch)
+    assert carried == count(lambda: net(x.requires_grad_()).sum().backward())
+
+
+def test_the_operations_of_an_update_are_those_counted_by_hand(peers, monkeypatch):
+    tiny = {"sizes": (2, 3, 1), "batch": 1}  # policy 2-3-1 (SAC: 2-3-2), critics 3-3-1
+    monkeypatch.setattr(peers, "SETTINGS", dict.fromkeys(ALGOS, tiny))
+    fit_q, fit_pi, judge = 24 + 24 + 6, 18 + 18 + 6, 24 + 12  # judge: one of three inputs
+    assert peers.update_flops("ddpg") == 18 + (24 + fit_q) + fit_pi + judge
+    assert peers.update_flops("td3") == 18 + 2 * (24 + fit_q) + (fit_pi + judge) / 2
+    assert peers.update_flops("sac") == 24 + 2 * (24 + fit_q) + (24 + 24 + 12) + 2 * judge
+    assert peers.update_flops("dqn") == 18 + fit_pi  # its network is the policy's

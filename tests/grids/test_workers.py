@@ -1,0 +1,189 @@
+"""Cells in processes of their own: what reaches them, what comes back, what is refused."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from spinup.grids.experiments import CellsFailed, ExperimentGrid
+from spinup.utils.errors import SpinupError
+
+
+def run(thunk, folder, num_workers=2, seeds=(0, 1, 2), **more):
+    eg = ExperimentGrid("w")
+    eg.add("seed", list(seeds))
+    for key in [key for key in more if key not in ("executor", "cpus_per_cell")]:
+        eg.add(key, [more.pop(key)])
+    eg.run(thunk, data_dir=folder, num_workers=num_workers, **more)
+
+
+def test_lambdas_and_closures_travel_and_nothing_is_in_argv(tmp_path):
+    here = os.getpid()
+
+    def train(seed, logger_kwargs, env_fn, note, num_threads=None):
+        assert os.getpid() != here
+        seen = {
+            "env": env_fn(),
+            "note_length": len(note),
+            "num_threads": num_threads,
+            "omp": [os.environ[f"{n}_NUM_THREADS"] for n in ("OMP", "MKL", "OPENBLAS")],
+            "argv": sys.orig_argv[1:],
+            "torch": "torch" in sys.modules,
+            "pid": os.getpid(),
+        }
+        (tmp_path / f"seen{seed}.json").write_text(json.dumps(seen))
+        print("hello from", seed)
+
+    # longer than the kernel allows in argv
+    run(train, tmp_path, env_fn=lambda: f"made in {tmp_path}", note="x" * 300_000)
+    seen = [json.loads((tmp_path / f"seen{seed}.json").read_text()) for seed in range(3)]
+    assert len({s.pop("pid") for s in seen}) == 3  # a process each
+    for seed in range(3):
+        assert seen[seed] == {
+            "env": f"made in {tmp_path}",
+            "note_length": 300_000,
+            "num_threads": 1,
+            "omp": ["1", "1", "1"],
+            "argv": ["-m", "spinup.grids.workers"],
+            "torch": False,  # a fresh process, not a fork
+        }
+        assert f"hello from {seed}" in (tmp_path / f"w/.grid/w_s{seed}/log.txt").read_text()
+
+
+def test_given_threads_win(tmp_path):
+    def train(seed, logger_kwargs, num_threads=None):
+        import os
+
+        threads = os.environ["OMP_NUM_THREADS"]
+        (tmp_path / f"threads{seed}").write_text(f"{num_threads} {threads}")
+
+    run(train, tmp_path, seeds=[0], num_threads=3, cpus_per_cell=2)
+    assert (tmp_path / "threads0").read_text() == "3 2"
+    run(train, tmp_path, seeds=[1], cpus_per_cell=2)
+    assert (tmp_path / "threads1").read_text() == "2 2"
+
+
+REGISTERS = """
+import functools, sys
+import gymnasium as gym
+from spinup.grids.experiments import ExperimentGrid
+
+class Own(gym.Env):
+    observation_space = action_space = gym.spaces.Discrete(2)
+    def __init__(self, size=1):
+        self.size = size
+
+def train(env_fn, seed, logger_kwargs):
+    print("size", env_fn().unwrapped.size)
+
+gym.register("Class-v0", entry_point=Own)
+gym.register("Text-v0", entry_point="__main__:Own", kwargs={"size": 2})
+gym.register("Partial-v0", entry_point=functools.partial(Own, size=3))
+eg = ExperimentGrid("own")
+eg.add("env_name", ["Class-v0", "Text-v0", "Partial-v0"])
+eg.run(train, data_dir=sys.argv[1], num_workers=3)
+"""
+
+
+def test_environments_that_the_users_script_registers_are_found(tmp_path):
+    (tmp_path / "script.py").write_text(REGISTERS)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for size, name in enumerate(("class", "text", "partial"), 1):
+        log = tmp_path / "own" / ".grid" / f"own_env{name}-v0_s0" / "log.txt"
+        assert f"size {size}\n" in log.read_text()
+
+
+def test_only_the_users_own_environments_travel():
+    import gymnasium as gym
+
+    from spinup.grids.cells import Cell, own_specs
+
+    for name in ("CartPole-v1", "spinup/BitFlip-v0", "NoSuch-v0", "module:My-v0", None, ["x"]):
+        assert own_specs(Cell("x", print, 0, {"env_name": name})) == ()
+    gym.register("Travels-v0", entry_point=lambda: None)
+    try:
+        (spec,) = own_specs(Cell("x", print, 0, {"env_name": "Travels-v0"}))
+        assert spec.id == "Travels-v0"
+    finally:
+        del gym.registry["Travels-v0"]
+
+
+def test_modules_beside_the_users_script_are_found(tmp_path, monkeypatch):
+    (tmp_path / "my_own_algorithm.py").write_text(
+        "def train(seed, logger_kwargs):\n"
+        "    open(f\"{logger_kwargs['output_dir']}.txt\", 'w').close()\n"
+    )
+    (tmp_path / "out" / "w").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import my_own_algorithm
+
+    run(my_own_algorithm.train, tmp_path / "out", seeds=[0])
+    assert (tmp_path / "out/w/w_s0.txt").exists()
+
+
+def test_failures_come_at_the_end_with_the_tails_of_their_tracebacks(tmp_path, capfd):
+    def train(seed, logger_kwargs):
+        import os
+
+        if seed == 0:
+            raise ArithmeticError("seed zero")
+        if seed == 1:
+            os._exit(7)
+        if seed == 2:
+            os.kill(os.getpid(), 11)
+        (tmp_path / f"ran{seed}").touch()
+
+    with pytest.raises(CellsFailed, match=r"3 of 5 cells failed \(w_s0, w_s1, w_s2\)") as caught:
+        run(train, tmp_path, seeds=range(5), num_workers=2)
+    assert caught.value.exit_code == 1
+    assert (tmp_path / "ran3").exists() and (tmp_path / "ran4").exists()
+    out, err = capfd.readouterr()
+    blocks = re.split(r"^-{80}$", err, flags=re.M)
+    zero, one, two = (next(b for b in blocks if f"w_s{i} failed" in b) for i in range(3))
+    assert "in train\n" in zero and zero.rstrip().endswith("ArithmeticError: seed zero")
+    assert "its process ended with status 7" in one
+    assert "its process was killed by SIGSEGV" in two
+    assert out.count("w_s2: its process was killed by SIGSEGV; it is started again.") == 1
+    assert "w/.grid/w_s0/log.txt" in zero
+
+
+def test_what_cannot_travel_is_refused_in_a_sentence_before_anything_runs(tmp_path):
+    lock = threading.Lock()
+
+    def train(seed, logger_kwargs, env_fn):
+        (tmp_path / "ran").touch()
+
+    with pytest.raises(SpinupError, match=r"w_s0 cannot be sent to another process .*lock"):
+        run(train, tmp_path, env_fn=lambda: lock)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_cell_that_another_process_runs_is_reported(tmp_path, monkeypatch):
+    from spinup.grids.cells import holding
+
+    def train(seed, logger_kwargs):
+        (tmp_path / f"ran{seed}").touch()
+
+    eg = ExperimentGrid("w")
+    eg.add("seed", [0, 1])
+    job = eg._jobs(eg.cells(train), tmp_path, False, 1)[0]
+    monkeypatch.setenv("SPINUP_LOCK_WAIT", "0")
+    with holding(job, 0), pytest.raises(CellsFailed, match=r"1 of 2 cells failed \(w_s0\)"):
+        run(train, tmp_path, seeds=[0, 1])
+    assert not (tmp_path / "ran0").exists() and (tmp_path / "ran1").exists()
+
+
+def test_importing_the_launcher_costs_little():
+    code = (
+        "import sys, spinup.grids.experiments, spinup.grids.workers, spinup.grids.slurm_executor\n"
+        "import spinup.grids.ray_executor\n"
+        "print([m for m in ('torch', 'ray', 'gymnasium', 'cloudpickle') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
