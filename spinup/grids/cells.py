@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.checkpoint import RunLock, atomic_write
+from spinup.runs.files import atomic_write
+from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
 
 FORMAT = "spinup-cell-1"

@@ -27,7 +27,7 @@ from typing import Any
 
 from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
-from spinup.runs.checkpoint import atomic_write
+from spinup.runs.files import atomic_write
 from spinup.utils.errors import SpinupError
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")

@@ -35,17 +35,17 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from spinup.runs.checkpoint import (
+from spinup.runs.checkpoints import drop_pieces
+from spinup.runs.files import (
     TMP_PREFIX,
-    RunLock,
     atomic_write,
-    drop_pieces,
     fsync_folder,
     read_file,
     read_safetensors,
     safetensors_chunks,
     sha256_file,
 )
+from spinup.runs.locks import RunLock
 from spinup.runs.sinks import Sink, make_sink, step_of
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import chunk_statistics, proc_id

@@ -48,14 +48,11 @@ from spinup.envs.spaces import (
 )
 from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
 from spinup.runs.arguments import check_domains
-from spinup.runs.checkpoint import (
-    FORGED,
-    RunLock,
-    atomic_write,
-    load_checkpoint,
-    save_checkpoint,
-)
+from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.files import atomic_write
+from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger
+from spinup.runs.packing import FORGED
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_launch import ID_VARIABLE, JOB_VARIABLE
 from spinup.utils.mpi_tools import (

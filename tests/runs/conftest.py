@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from spinup import registry
-from spinup.runs.checkpoint import Piece, load_checkpoint
+from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.pieces import Piece
 
 CHILD = Path(__file__).with_name("child.py")
 SECONDS = 120  # longer than any run here takes on a busy machine

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from spinup import registry
-from spinup.runs.checkpoint import _render_manifest, load_checkpoint
+from spinup.runs.checkpoints import _render_manifest, load_checkpoint
 from spinup.runs.logger import load_policy
 from spinup.utils.errors import SpinupError
 

@@ -13,7 +13,7 @@ import warnings
 import pytest
 
 from spinup import registry
-from spinup.runs.checkpoint import load_checkpoint
+from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.logger import load_policy
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)

@@ -20,7 +20,7 @@ import torch
 from safetensors.numpy import load_file
 
 from spinup.runs import logger as logx
-from spinup.runs.checkpoint import load_checkpoint, save_checkpoint
+from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.logger import EpochLogger, Logger, colorize, load_policy, restore_tf_graph
 from spinup.utils.errors import SpinupError
 

@@ -26,7 +26,7 @@ from spinup.analysis import compare, plot
 from spinup.envs import make_env
 from spinup.policies import export
 from spinup.policies import play as tp
-from spinup.runs import checkpoint
+from spinup.runs import checkpoints
 from spinup.utils.errors import SpinupError
 
 ALGOS = ("ppo", "dqn")
@@ -324,7 +324,7 @@ def forge(run, name, data):
     del manifest["manifest_sha256"]
     digest = hashlib.sha256(data).hexdigest()
     manifest["files"][name] = {"size": len(data), "sha256": digest}
-    (newest / "manifest.json").write_bytes(checkpoint._render_manifest(manifest))
+    (newest / "manifest.json").write_bytes(checkpoints._render_manifest(manifest))
 
 
 @pytest.mark.parametrize("algo", ALGOS)

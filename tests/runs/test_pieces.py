@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from spinup.algos.common.replay import ReplayBuffer, Ring
-from spinup.runs import checkpoint
-from spinup.runs.checkpoint import Piece, load_checkpoint, save_checkpoint
+from spinup.runs.checkpoints import _render_manifest, load_checkpoint, save_checkpoint
+from spinup.runs.files import safetensors_chunks, sha256_file
+from spinup.runs.pieces import Piece
 from spinup.utils.errors import SpinupError
 
 FIELDS = {"x": ((2,), np.float32), "k": ((), np.int64), "flag": ((), np.bool_)}
@@ -303,11 +304,11 @@ def forge(path, change):
     body = json.loads((path / "manifest.json").read_text())
     body.pop("manifest_sha256")
     change(body)
-    (path / "manifest.json").write_bytes(checkpoint._render_manifest(body))
+    (path / "manifest.json").write_bytes(_render_manifest(body))
 
 
 def entry_of(path):
-    return {"size": path.stat().st_size, "sha256": checkpoint.sha256_file(path)}
+    return {"size": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def entry_of(path):
 def test_a_manifest_that_names_a_file_outside_is_refused(two, name):
     _, newest = two
     secret = newest.parent / "x.safetensors"
-    secret.write_bytes(b"".join(bytes(c) for c in checkpoint.safetensors_chunks({})))
+    secret.write_bytes(b"".join(bytes(c) for c in safetensors_chunks({})))
     forge(newest, lambda body: body["pieces"].update({name: entry_of(secret)}))
     with pytest.warns(RuntimeWarning, match=f"{newest.name}: .*names a piece that is none"):
         _, path = load_checkpoint(newest.parent)

@@ -15,7 +15,7 @@ import numpy as np
 
 from spinup.algos.common.collect import act_dtype, action_shape
 from spinup.envs.streams import stored_dtype
-from spinup.runs.checkpoint import Piece
+from spinup.runs.pieces import Piece
 from spinup.utils.errors import SpinupError
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype

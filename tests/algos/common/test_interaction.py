@@ -20,7 +20,7 @@ from spinup.algos.common.interaction import Interaction
 from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.envs import make_env
-from spinup.runs.checkpoint import load_checkpoint
+from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils import mpi_tools
 from spinup.utils.errors import SpinupError

@@ -30,7 +30,7 @@ from spinup.algos.pytorch.acer.acer import (
 from spinup.algos.pytorch.acer.core import Behavior, MLPActorCritic, TrajectoryBuffer
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, make_env
-from spinup.runs.checkpoint import load_checkpoint, save_checkpoint
+from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 
 

@@ -21,7 +21,7 @@ from spinup.envs import make_env
 from spinup.envs.bitflip import BitFlip
 from spinup.envs.goals import Goals
 from spinup.policies.play import load_policy_and_env, run_policy
-from spinup.runs.checkpoint import pack, unpack
+from spinup.runs.packing import pack, unpack
 from spinup.runs.run import StopTraining
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import Seeds

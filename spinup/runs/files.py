@@ -1,0 +1,157 @@
+"""Reading and writing files so that a crash, a full disk or a forged file does no harm.
+
+Writing is atomic and durable: a temporary name, fsync, rename, fsync of the folder. Arrays are
+stored as safetensors. Reading refuses what is not a regular file. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.utils.errors import SpinupError
+
+TMP_PREFIX = ".tmp-"
+
+# dtype name <-> the name in a safetensors header; everything else travels as raw bytes
+SAFE_DTYPES = types.MappingProxyType(
+    {
+        "float64": "F64",
+        "float32": "F32",
+        "float16": "F16",
+        "int64": "I64",
+        "uint64": "U64",
+        "int32": "I32",
+        "uint32": "U32",
+        "int16": "I16",
+        "uint16": "U16",
+        "int8": "I8",
+        "uint8": "U8",
+        "bool": "BOOL",
+    }
+)
+
+
+def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace ``path`` by ``data`` so that a crash leaves the old file or the new one, whole.
+
+    On failure the temporary file is removed, the old file is as it was, and the error is raised.
+    """
+    path = Path(path)
+    tmp = path.with_name(f"{TMP_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        write_durably(tmp, [data])
+        os.replace(tmp, path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            tmp.unlink(missing_ok=True)
+        raise
+    fsync_folder(path.parent)
+
+
+def fsync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make renames in ``folder`` durable; Windows cannot and need not."""
+    if os.name == "nt":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
+    """Write and fsync; return the manifest's entry, with the hash of what was meant to be there."""
+    digest = hashlib.sha256()
+    size = 0
+    with open(path, "xb") as f:
+        for chunk in chunks:
+            f.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+        f.flush()
+        os.fsync(f.fileno())
+    return {"size": size, "sha256": digest.hexdigest()}
+
+
+def read_file(path: str | os.PathLike[str], limit: int = 2**30) -> bytes:
+    """The bytes of a file; an ``OSError`` for what is none, or larger than ``limit``."""
+    _check_regular(path, limit)
+    return Path(path).read_bytes()
+
+
+def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> None:
+    """Refuse what never ends when it is read: pipes, devices, links to them."""
+    info = os.stat(path)
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    if info.st_size > limit:
+        raise OSError(errno.EFBIG, "too large to be what its name says")
+
+
+def sha256_file(path: str | os.PathLike[str]) -> str:
+    """Hexadecimal SHA-256 of a file, read in pieces."""
+    _check_regular(path)
+    digest = hashlib.sha256()
+    with open(path, "rb") as f:
+        while block := f.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
+    """The bytes of a safetensors file, piece by piece: no second copy of a large replay buffer.
+
+    Takes the dtypes that the format and NumPy share; anything else is a ``SpinupError``.
+    """
+    header: dict[str, dict[str, Any]] = {}
+    offset = 0
+    # widest items first keeps every tensor aligned
+    order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
+    for name in order:
+        array = arrays[name]
+        if array.dtype.name not in SAFE_DTYPES:
+            raise SpinupError(
+                f"cannot save {name!r}: safetensors has no dtype {array.dtype}; convert it first."
+            )
+        header[name] = {
+            "dtype": SAFE_DTYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for name in order:
+        array = arrays[name]
+        little = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        if little.nbytes:
+            yield little.reshape(-1).view(np.uint8).data
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The tensors of a safetensors file as writable arrays; a bad file is a ``SpinupError``."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        arrays = load_file(path)
+    except (SafetensorError, KeyError) as error:
+        raise SpinupError(
+            f"{os.fspath(path)} is not a readable safetensors file ({error})."
+        ) from error
+    return {k: v if v.flags.writeable else v.copy() for k, v in arrays.items()}

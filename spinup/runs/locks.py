@@ -1,0 +1,135 @@
+"""The lock of a run directory: two processes never write the same one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from pathlib import Path
+from typing import ClassVar
+
+from spinup.utils.errors import SpinupError
+
+
+class RunLock:
+    """Exclusive right of this process to write ``folder``, until ``release()`` or its end.
+
+    It is a lock of the operating system on ``<folder>/.lock``, so that a killed holder never
+    blocks. The process id inside is for the message only.
+    """
+
+    # The lock belongs to the process, and so does the knowledge of holding it: a second Logger on
+    # one directory must find the first one's lock, which the operating system would refuse to it.
+    _held: ClassVar[weakref.WeakValueDictionary[str, RunLock]] = weakref.WeakValueDictionary()
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        # output file name -> token of the Logger that writes it
+        self.claims: dict[str, object] = {}
+        self._users = 1
+        self._fd: int | None = None
+        self._key = os.path.realpath(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # what a link leads to is not ours to empty
+        fd = os.open(self.folder / ".lock", flags, 0o644)
+        try:
+            if not _try_lock(fd, self.folder):
+                holder = os.pread(fd, 32, 0) if hasattr(os, "pread") else b""
+                pid = holder.decode("ascii", "replace").strip() or "unknown"
+                raise SpinupError(
+                    f"another process (pid {pid}) is writing {self.folder}; wait until it ends, "
+                    "or choose another output_dir, exp_name or seed."
+                    if pid != str(os.getpid())
+                    else f"this process (pid {pid}) already holds the lock of {self.folder}; "
+                    "release that one first."
+                )
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        RunLock._held[self._key] = self
+
+    @classmethod
+    def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
+        """The lock that this process holds on ``folder`` already, once more; else a new one."""
+        lock = cls._held.get(os.path.realpath(folder))
+        if lock is None or not lock.held:
+            return cls(folder)
+        lock._users += 1
+        return lock
+
+    @property
+    def held(self) -> bool:
+        """Does this object hold the lock now?"""
+        return self._fd is not None
+
+    def release(self) -> None:
+        """Give the lock back (a shared one: when its last user does); twice is harmless."""
+        self._users -= 1
+        if self._users <= 0:
+            self._close()
+
+    def _close(self) -> None:
+        # Closing is all: an explicit unlock in a forked child would take the parent's lock away.
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+            if RunLock._held.get(self._key) is self:
+                del RunLock._held[self._key]
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", None) is not None:
+            self._close()
+
+    @classmethod
+    def _drop_in_child(cls) -> None:
+        """A forked worker must not keep the lock alive after its parent was killed."""
+        for lock in list(cls._held.values()):
+            lock._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=RunLock._drop_in_child)
+
+
+def _try_lock(fd: int, folder: Path) -> bool:
+    """Lock without waiting; False when another holder has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return _try_lock_windows(fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # some network file systems have no locks at all
+        warnings.warn(
+            f"the file system of {folder} cannot lock files ({error.strerror}): make sure "
+            "yourself that no second process writes there.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return True
+
+
+def _try_lock_windows(fd: int) -> bool:
+    import msvcrt
+
+    # far behind the process id: a locked range cannot be read there
+    os.lseek(fd, 1 << 20, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError:
+        return False
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return True
