@@ -283,7 +283,7 @@ def load_module(
     folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
 ) -> tuple[dict[str, Any], Any]:
     """What was saved of a policy, and its network, rebuilt from JSON and safetensors."""
-    from spinup.runs.logger import load_policy
+    from spinup.policies.saved import load_policy
 
     number = _which(itr)
     saved = saved_numbers(folder)
@@ -718,7 +718,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 def _longest(fpath: str, itr: int, env: Any) -> int:
     """The longest episode of an environment that may have no end: that of the training; else 0."""
     from spinup.envs.adapter import layers
-    from spinup.runs.logger import load_policy
+    from spinup.policies.saved import load_policy
 
     folder = Path(fpath).expanduser()
     limited = any(type(layer).__name__ == "TimeLimit" for layer in layers(env))

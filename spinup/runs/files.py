@@ -62,6 +62,11 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     fsync_folder(path.parent)
 
 
+def json_bytes(content: Any) -> bytes:
+    """``content`` as the text of a JSON file: sorted, indented, strict."""
+    return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
+
+
 def fsync_folder(folder: str | os.PathLike[str]) -> None:
     """Make renames in ``folder`` durable; Windows cannot and need not."""
     if os.name == "nt":
@@ -155,3 +160,13 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             f"{os.fspath(path)} is not a readable safetensors file ({error})."
         ) from error
     return {k: v if v.flags.writeable else v.copy() for k, v in arrays.items()}
+
+
+def save_number(itr: int | str | None) -> str:
+    """The number in the file names of a save: none for ``itr=None``."""
+    if itr is None:
+        return ""
+    try:
+        return str(int(itr))
+    except ValueError as error:
+        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}.") from error

@@ -21,9 +21,7 @@ import json
 import numbers
 import os
 import pickle
-import re
 import shutil
-import sys
 import tempfile
 import time
 import types
@@ -31,27 +29,19 @@ import weakref
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from spinup.runs.checkpoints import drop_pieces
-from spinup.runs.files import (
-    TMP_PREFIX,
-    atomic_write,
-    fsync_folder,
-    read_file,
-    read_safetensors,
-    safetensors_chunks,
-    sha256_file,
-)
+from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, save_number
 from spinup.runs.locks import RunLock
-from spinup.runs.sinks import Sink, make_sink, step_of
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
 from spinup.utils.serialization_utils import convert_json
 
-POLICY_FORMAT = "spinup-policy-1"
+if TYPE_CHECKING:
+    from spinup.runs.sinks import Sink
 
 # What belongs to a run in its directory; a user's own files there are never touched.
 RUN_FILES = (
@@ -201,6 +191,8 @@ class Logger:
         if resume:
             self._read_back()
         for name in sinks:
+            from spinup.runs.sinks import make_sink
+
             sink = make_sink(name, self.output_dir, self.exp_name)
             self._sinks.append(sink)
             self._closers.callback(sink.close)
@@ -358,7 +350,7 @@ class Logger:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(".finished"))
         for sink in self._sinks:
-            sink.write_row(row, step_of(row, self._rows))
+            sink.write_row(row, self._rows)
 
     def _sync(self) -> int:
         """Make the table durable; return its size in bytes."""
@@ -416,7 +408,7 @@ class Logger:
             os.truncate(self.output_file.fileno(), offset)
             self._sync()
             for sink in self._sinks:
-                sink.cut_back(_last_step(lines) + 1)
+                sink.cut_back(lines)
 
     # ----------------------------------------------------------------------------------------------
     # configuration and models
@@ -452,7 +444,7 @@ class Logger:
         if state_dict:
             data = self._pickled(state_dict)
             if data is not None:
-                atomic_write(self._path(f"vars{_number(itr)}.pkl"), data)
+                atomic_write(self._path(f"vars{save_number(itr)}.pkl"), data)
         if hasattr(self, "tf_saver_elements"):
             self._tf_simple_save(itr)
         if hasattr(self, "pytorch_saver_elements"):
@@ -486,6 +478,8 @@ class Logger:
         self._check_owner()
         import torch
 
+        from spinup.runs.torch_saver import save_policy
+
         folder = self._path("pyt_save")
         os.makedirs(folder, exist_ok=True)
         buffer = io.BytesIO()
@@ -497,9 +491,9 @@ class Logger:
                 "model", f"model.pt is not written, the model cannot be pickled: {error!r}"
             )
         else:
-            atomic_write(os.path.join(folder, f"model{_number(itr)}.pt"), buffer.getvalue())
+            atomic_write(os.path.join(folder, f"model{save_number(itr)}.pt"), buffer.getvalue())
         if isinstance(self.pytorch_saver_elements, torch.nn.Module):
-            _save_policy(folder, _number(itr), self.pytorch_saver_elements, self._policy_meta)
+            save_policy(folder, save_number(itr), self.pytorch_saver_elements, self._policy_meta)
 
     def setup_tf_saver(
         self, sess: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
@@ -516,21 +510,11 @@ class Logger:
         if proc_id() != 0:
             return
         self._check_owner()
-        tf = _tensorflow()
-        final = self._path(f"tf1_save{_number(itr)}")
-        tmp = self._path(f".tmp-tf1_save{_number(itr)}")
-        shutil.rmtree(tmp, ignore_errors=True)
-        saved = self.tf_saver_elements
-        try:
-            with saved["session"].graph.as_default():
-                tf.saved_model.simple_save(saved["session"], tmp, saved["inputs"], saved["outputs"])
-            atomic_write(os.path.join(tmp, "model_info.json"), _json_bytes(self.tf_saver_info))
-        except BaseException:
-            shutil.rmtree(tmp, ignore_errors=True)
-            raise
-        shutil.rmtree(final, ignore_errors=True)
-        os.rename(tmp, final)
-        fsync_folder(self._path())
+        from spinup.runs.tf_saver import save_graph
+
+        save_graph(
+            self._path(f"tf1_save{save_number(itr)}"), self.tf_saver_elements, self.tf_saver_info
+        )
 
 
 class EpochLogger(Logger):
@@ -592,64 +576,6 @@ class EpochLogger(Logger):
         self.epoch_dict = {k: list(values) for k, values in stored.items()}
 
 
-def load_policy(
-    path: str | os.PathLike[str], itr: int | str | None = None
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a saved policy: its description and its tensors, checked against their hash.
-
-    Nothing is executed or unpickled. Every failure is a ``SpinupError``.
-
-    Args:
-        path: a run directory, or its ``pyt_save`` folder.
-        itr: the number of the save; None, ``'last'`` or -1 takes the one without a number, else
-            the highest.
-    """
-    folder = Path(path)
-    if (folder / "pyt_save").is_dir():
-        folder = folder / "pyt_save"
-    name = f"policy{_newest(folder) if itr in (None, 'last', -1) else _number(itr)}"
-    try:
-        meta = json.loads(read_file(folder / f"{name}.json"))
-    except OSError as error:
-        raise SpinupError(
-            f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "
-            "a saved policy."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise SpinupError(
-            f"{folder / name}.json is no valid JSON ({error}); use another save."
-        ) from error
-    if not isinstance(meta, dict) or meta.get("format") != POLICY_FORMAT:
-        raise SpinupError(
-            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}."
-        )
-    for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
-        try:
-            if sha256_file(file) == meta.get("tensors"):
-                return meta, read_safetensors(file)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise SpinupError(f"cannot read {file} ({error.strerror}).") from error
-    raise SpinupError(
-        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
-        f"{name}.json; use another save."
-    )
-
-
-def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name."""
-    tf = _tensorflow()
-    try:
-        info = json.loads(Path(path, "model_info.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise SpinupError(f"cannot read model_info.json in {os.fspath(path)} ({error}).") from error
-    tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
-    graph = sess.graph
-    names = {**info["inputs"], **info["outputs"]}
-    return {key: graph.get_tensor_by_name(name) for key, name in names.items()}
-
-
 # --------------------------------------------------------------------------------------------------
 # helpers
 # --------------------------------------------------------------------------------------------------
@@ -658,35 +584,6 @@ def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
 def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None:
     if claims.get(fname) is token:
         del claims[fname]
-
-
-def _tensorflow() -> Any:
-    try:
-        import tensorflow.compat.v1 as tf
-    except ImportError as error:
-        raise SpinupError("TensorFlow is not installed: pip install 'spinup[tf]'.") from error
-    return tf
-
-
-def _number(itr: int | str | None) -> str:
-    if itr is None:
-        return ""
-    try:
-        return str(int(itr))
-    except ValueError as error:
-        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}.") from error
-
-
-def _newest(folder: Path) -> str:
-    """The suffix of the policy without a number, or of the one with the highest."""
-    if (folder / "policy.json").exists():
-        return ""
-    numbers_found = [
-        int(m[1])
-        for p in folder.glob("policy*.json")
-        if (m := re.fullmatch(r"policy(\d+)\.json", p.name))
-    ]
-    return str(max(numbers_found)) if numbers_found else ""
 
 
 def _to_numpy(value: Any) -> Any:
@@ -711,55 +608,3 @@ def _cell(value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     return f"{float(value):8.3g}" if isinstance(value, (numbers.Real, np.bool_)) else str(value)
-
-
-def _last_step(lines: list[str]) -> int:
-    """The place of a table's last row on the horizontal axis, as ``step_of`` has it."""
-    if not lines:
-        return 0
-    cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
-    try:
-        return int(float(cells["TotalEnvInteracts"]))
-    except (KeyError, ValueError, OverflowError):
-        return len(lines) - 1
-
-
-def _json_bytes(content: Any) -> bytes:
-    return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
-
-
-def _save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
-    """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
-
-    Two files cannot be renamed at once. So the new tensors are placed beside the old ones, the
-    JSON with their hash decides which count, and only then they take the old ones' name;
-    ``load_policy`` looks at both.
-    """
-    torch = sys.modules["torch"]
-    tensors: dict[str, np.ndarray] = {}
-    for key, value in module.state_dict().items():
-        if not isinstance(value, torch.Tensor):
-            raise SpinupError(
-                f"cannot save {key!r} of the policy: only tensors are; keep extra state out."
-            )
-        value = value.detach().cpu()
-        # half-width floats without a NumPy dtype widen without loss, and narrow again on loading
-        wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
-        tensors[key] = wide.contiguous().numpy()
-    final = os.path.join(folder, f"policy{number}.safetensors")
-    fresh = f"{final}.new"
-    description = {
-        **(convert_json(dict(meta)) if meta else {}),
-        "format": POLICY_FORMAT,
-        "class": {"module": type(module).__module__, "qualname": type(module).__qualname__},
-    }
-    try:
-        atomic_write(fresh, b"".join(safetensors_chunks(tensors)))
-        description["tensors"] = sha256_file(fresh)
-        atomic_write(os.path.join(folder, f"policy{number}.json"), _json_bytes(description))
-    except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to report
-            os.unlink(fresh)
-        raise
-    os.replace(fresh, final)
-    fsync_folder(folder)

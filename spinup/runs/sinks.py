@@ -10,7 +10,7 @@ import numbers
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,11 +27,11 @@ class Sink(Protocol):
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Record the run's configuration (already JSON)."""
 
-    def write_row(self, row: Mapping[str, Any], step: int) -> None:
-        """Record one row of the table."""
+    def write_row(self, row: Mapping[str, Any], number: int) -> None:
+        """Record one row of the table, the ``number``-th."""
 
-    def cut_back(self, step: int) -> None:
-        """Forget rows at ``step`` and later: the run goes on from before them."""
+    def cut_back(self, lines: Sequence[str]) -> None:
+        """Forget the rows that came after ``lines``, the text of the table up to there."""
 
     def close(self) -> None:
         """Flush and let go."""
@@ -46,10 +46,23 @@ def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
     raise SpinupError(f"there is no log sink {name!r}; choose from {', '.join(SINK_NAMES)}.")
 
 
-def step_of(row: Mapping[str, Any], rows: int) -> int:
-    """Where a row belongs on the horizontal axis."""
+def step_of(row: Mapping[str, Any], number: int) -> int:
+    """Where a row belongs on the horizontal axis: its steps, or its number without them."""
     steps = row.get("TotalEnvInteracts")
-    return int(steps) if isinstance(steps, (int, float, np.number)) and np.isfinite(steps) else rows
+    if isinstance(steps, (int, float, np.number)) and np.isfinite(steps):
+        return int(steps)
+    return number
+
+
+def _last_step(lines: Sequence[str]) -> int:
+    """The place of a table's last row on the horizontal axis, as ``step_of`` has it."""
+    if not lines:
+        return 0
+    cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
+    try:
+        return int(float(cells["TotalEnvInteracts"]))
+    except (KeyError, ValueError, OverflowError):
+        return len(lines) - 1
 
 
 def _missing(package: str) -> SpinupError:
@@ -79,20 +92,22 @@ class TensorBoardSink:
     def write_config(self, config: Mapping[str, Any]) -> None:
         """TensorBoard shows scalars only; ``config.json`` is beside it."""
 
-    def write_row(self, row: Mapping[str, Any], step: int) -> None:
+    def write_row(self, row: Mapping[str, Any], number: int) -> None:
         """Add one scalar a numeric column."""
         values = [
             self._summary.Value(tag=key, simple_value=float(value))
             for key, value in row.items()
             if isinstance(value, numbers.Real)
         ]
+        step = step_of(row, number)
         self._writer.add_event(
             self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
         )
         self._writer.flush()
 
-    def cut_back(self, step: int) -> None:
-        """A session start at ``step`` makes TensorBoard drop what lies behind it."""
+    def cut_back(self, lines: Sequence[str]) -> None:
+        """A session start after the last kept step makes TensorBoard drop what follows it."""
+        step = _last_step(lines) + 1
         start = self._session(status=self._session.START)
         self._writer.add_event(self._event(wall_time=time.time(), step=step, session_log=start))
         self._writer.flush()
@@ -119,11 +134,11 @@ class WandbSink:
         """Show the configuration on the run's page."""
         self._run.config.update(dict(config), allow_val_change=True)
 
-    def write_row(self, row: Mapping[str, Any], step: int) -> None:
+    def write_row(self, row: Mapping[str, Any], number: int) -> None:
         """Log the row."""
-        self._run.log(dict(row), step=step)
+        self._run.log(dict(row), step=step_of(row, number))
 
-    def cut_back(self, step: int) -> None:
+    def cut_back(self, lines: Sequence[str]) -> None:
         """Nothing to do: W&B keeps the first row of a step, and a resumed run repeats it."""
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from spinup import registry
 from spinup.algos.pytorch.common.acting import load_actor_critic, make_get_action
 from spinup.envs import space_from_json
-from spinup.runs.logger import load_policy
+from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
 
 ALGOS = list(registry.algorithms())

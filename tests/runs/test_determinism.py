@@ -131,7 +131,7 @@ def test_shards_decide_the_arithmetic_and_repeat(runs):
 
 
 def test_the_saved_policy_is_the_one_after_the_last_update(runs):
-    from spinup.runs.logger import load_policy
+    from spinup.policies.saved import load_policy
 
     for algo in (*ALGOS, "sac"):
         # 8 epochs with save_freq 5: the last one is saved because it is the last

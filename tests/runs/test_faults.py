@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from spinup import registry
+from spinup.policies.saved import load_policy
 from spinup.runs.checkpoints import _render_manifest, load_checkpoint
-from spinup.runs.logger import load_policy
 from spinup.utils.errors import SpinupError
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)

@@ -13,8 +13,8 @@ import warnings
 import pytest
 
 from spinup import registry
+from spinup.policies.saved import load_policy
 from spinup.runs.checkpoints import load_checkpoint
-from spinup.runs.logger import load_policy
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)

@@ -19,9 +19,12 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from spinup.policies.saved import load_policy
 from spinup.runs import logger as logx
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.logger import EpochLogger, Logger, colorize, load_policy, restore_tf_graph
+from spinup.runs.logger import EpochLogger, Logger, colorize
+from spinup.runs.tf_saver import restore_tf_graph
+from spinup.runs.torch_saver import save_policy
 from spinup.utils.errors import SpinupError
 
 
@@ -680,105 +683,6 @@ def test_half_precision_weights_come_back_exactly(tmp_path):
     assert torch.equal(weight, model.weight)
 
 
-def save_policies(folder, *itrs):
-    logger = Logger(folder, quiet=True)
-    for itr in itrs:
-        model = torch.nn.Linear(1, 1)
-        torch.nn.init.constant_(model.weight, -1.0 if itr is None else itr)
-        logger.setup_pytorch_saver(model)
-        logger.save_state({}, itr)
-    logger.close()
-
-
-@pytest.mark.parametrize(
-    ("saved", "asked", "expected"),
-    [
-        ([None, 3], None, -1),
-        ([None, 3], "last", -1),
-        ([2, 10, 9], "last", 10),
-        ([2, 10, 9], -1, 10),
-        ([None, 2, 10], 2, 2),
-        ([0, None], 0, 0),
-    ],
-)
-def test_the_policy_asked_for_is_loaded(tmp_path, saved, asked, expected):
-    save_policies(tmp_path, *saved)
-    assert load_policy(tmp_path, asked)[1]["weight"] == expected
-
-
-def test_pickles_in_place_of_policy_files_execute_nothing(tmp_path):
-    target = tmp_path / "executed"
-
-    class Bomb:
-        def __reduce__(self):
-            return (open, (str(target), "w"))
-
-    bomb = pickle.dumps(Bomb())
-    pickle.loads(bomb).close()
-    assert target.exists()  # the bomb is live
-    target.unlink()
-    save_policies(tmp_path, None)
-    folder = tmp_path / "pyt_save"
-    (folder / "model.pt").write_bytes(bomb)
-    (tmp_path / "vars.pkl").write_bytes(bomb)
-    load_policy(tmp_path)
-    good = {p: p.read_bytes() for p in folder.iterdir()}
-    for name in ("policy.json", "policy.safetensors"):
-        (folder / name).write_bytes(bomb)
-        with pytest.raises(SpinupError):
-            load_policy(tmp_path)
-        (folder / name).write_bytes(good[folder / name])
-    # a hash that vouches for the pickle does not help it
-    (folder / "policy.safetensors").write_bytes(bomb)
-    meta = json.loads(good[folder / "policy.json"])
-    meta["tensors"] = logx.sha256_file(folder / "policy.safetensors")
-    (folder / "policy.json").write_text(json.dumps(meta))
-    with pytest.raises(SpinupError, match="not a readable safetensors"):
-        load_policy(tmp_path)
-    Logger(tmp_path, resume=True).close()
-    assert not target.exists()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda f: (f / "policy.safetensors").unlink(),
-        lambda f: os.truncate(f / "policy.safetensors", 50),
-        lambda f: (f / "policy.json").write_text("{"),
-        lambda f: (f / "policy.json").write_text("[" * 100_000),
-        lambda f: (f / "policy.json").write_text('{"format": "other"}'),
-        lambda f: (f / "policy.json").unlink(),
-    ],
-    ids=["no_tensors", "truncated", "half_json", "deep_json", "other_format", "no_json"],
-)
-def test_damaged_policy_is_a_clear_error(tmp_path, damage):
-    save_policies(tmp_path, None)
-    damage(tmp_path / "pyt_save")
-    with pytest.raises(SpinupError):
-        load_policy(tmp_path)
-
-
-def test_flipped_bit_in_the_policy_is_noticed(tmp_path):
-    save_policies(tmp_path, None)
-    path = tmp_path / "pyt_save/policy.safetensors"
-    data = path.read_bytes()
-    for place in range(0, len(data), 7):
-        bad = bytearray(data)
-        bad[place] ^= 1 << (place % 8)
-        path.write_bytes(bad)
-        with pytest.raises(SpinupError, match="damaged"):
-            load_policy(tmp_path)
-
-
-@pytest.mark.parametrize("itr", [5, "first", -3])
-def test_policy_that_does_not_exist_is_a_clear_error(tmp_path, itr):
-    save_policies(tmp_path, None)
-    with pytest.raises(SpinupError):
-        load_policy(tmp_path, itr)
-    with pytest.raises(SpinupError):
-        load_policy(tmp_path / "nowhere")
-
-
 def test_full_disk_keeps_the_earlier_model_and_policy(tmp_path):
     disk = tmp_path / "disk"
     with full_disk(disk) as full:
@@ -795,7 +699,7 @@ def test_full_disk_keeps_the_earlier_model_and_policy(tmp_path):
             with pytest.raises(OSError):
                 logger._pytorch_simple_save()
             with pytest.raises(OSError):
-                logx._save_policy(str(disk / "pyt_save"), "", model, None)
+                save_policy(str(disk / "pyt_save"), "", model, None)
         assert {p: p.read_bytes() for p in disk.rglob("*") if p.is_file()} == before
         np.testing.assert_array_equal(load_policy(disk)[1]["weight"], weights)
         logger.save_state({})
@@ -806,11 +710,11 @@ def test_full_disk_keeps_the_earlier_model_and_policy(tmp_path):
 def test_full_disk_after_the_tensors_keeps_the_earlier_policy(tmp_path):
     """The tensors fit, their description does not: the old pair must still count."""
     model = torch.nn.Linear(2, 2)
-    logx._save_policy(str(tmp_path), "", model, {"version": 0})
+    save_policy(str(tmp_path), "", model, {"version": 0})
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     torch.nn.init.zeros_(model.weight)
     with file_size_limit(4096), pytest.raises(OSError):
-        logx._save_policy(str(tmp_path), "", model, {"long": ["x" * 90] * 100})
+        save_policy(str(tmp_path), "", model, {"long": ["x" * 90] * 100})
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
@@ -835,7 +739,7 @@ def test_a_crash_at_any_call_leaves_a_loadable_policy(tmp_path):
 
     def save(folder, version):
         torch.nn.init.constant_(model.weight, version)
-        logx._save_policy(str(folder), "", model, {"version": version})
+        save_policy(str(folder), "", model, {"version": version})
 
     seen = []
     code = 9

@@ -28,7 +28,8 @@ from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
 from spinup.envs.spaces import space_to_json
 from spinup.envs.streams import make_streams
-from spinup.runs.logger import Logger, load_policy
+from spinup.policies.saved import load_policy
+from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)

@@ -1,0 +1,75 @@
+"""Reading the policy that a run saved: its description (JSON) and its tensors (safetensors).
+
+Nothing is executed or unpickled, so a policy from a stranger is safe to open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.runs.files import read_file, read_safetensors, save_number, sha256_file
+from spinup.runs.torch_saver import POLICY_FORMAT
+from spinup.utils.errors import SpinupError
+
+
+def load_policy(
+    path: str | os.PathLike[str], itr: int | str | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read a saved policy: its description and its tensors, checked against their hash.
+
+    Nothing is executed or unpickled. Every failure is a ``SpinupError``.
+
+    Args:
+        path: a run directory, or its ``pyt_save`` folder.
+        itr: the number of the save; None, ``'last'`` or -1 takes the one without a number, else
+            the highest.
+    """
+    folder = Path(path)
+    if (folder / "pyt_save").is_dir():
+        folder = folder / "pyt_save"
+    name = f"policy{_newest(folder) if itr in (None, 'last', -1) else save_number(itr)}"
+    try:
+        meta = json.loads(read_file(folder / f"{name}.json"))
+    except OSError as error:
+        raise SpinupError(
+            f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "
+            "a saved policy."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise SpinupError(
+            f"{folder / name}.json is no valid JSON ({error}); use another save."
+        ) from error
+    if not isinstance(meta, dict) or meta.get("format") != POLICY_FORMAT:
+        raise SpinupError(
+            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}."
+        )
+    for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
+        try:
+            if sha256_file(file) == meta.get("tensors"):
+                return meta, read_safetensors(file)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise SpinupError(f"cannot read {file} ({error.strerror}).") from error
+    raise SpinupError(
+        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
+        f"{name}.json; use another save."
+    )
+
+
+def _newest(folder: Path) -> str:
+    """The suffix of the policy without a number, or of the one with the highest."""
+    if (folder / "policy.json").exists():
+        return ""
+    numbers_found = [
+        int(m[1])
+        for p in folder.glob("policy*.json")
+        if (m := re.fullmatch(r"policy(\d+)\.json", p.name))
+    ]
+    return str(max(numbers_found)) if numbers_found else ""

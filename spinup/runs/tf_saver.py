@@ -1,0 +1,60 @@
+"""Saving a TensorFlow graph (``tf1_save/``) and restoring it into a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, json_bytes
+from spinup.utils.errors import SpinupError
+
+
+def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    """Write a SavedModel to ``folder``, and the tensors' names to ``model_info.json`` in it.
+
+    Args:
+        folder: replaced as a whole.
+        saved: the ``session``, and the tensors that are its ``inputs`` and ``outputs``.
+        info: the names of those tensors.
+    """
+    tf = _tensorflow()
+    final = Path(folder)
+    tmp = final.with_name(f"{TMP_PREFIX}{final.name}")
+    shutil.rmtree(tmp, ignore_errors=True)
+    try:
+        with saved["session"].graph.as_default():
+            tf.saved_model.simple_save(
+                saved["session"], str(tmp), saved["inputs"], saved["outputs"]
+            )
+        atomic_write(tmp / "model_info.json", json_bytes(info))
+    except BaseException:
+        shutil.rmtree(tmp, ignore_errors=True)
+        raise
+    shutil.rmtree(final, ignore_errors=True)
+    os.rename(tmp, final)
+    fsync_folder(final.parent)
+
+
+def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name."""
+    tf = _tensorflow()
+    try:
+        info = json.loads(Path(path, "model_info.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise SpinupError(f"cannot read model_info.json in {os.fspath(path)} ({error}).") from error
+    tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
+    graph = sess.graph
+    names = {**info["inputs"], **info["outputs"]}
+    return {key: graph.get_tensor_by_name(name) for key, name in names.items()}
+
+
+def _tensorflow() -> Any:
+    try:
+        import tensorflow.compat.v1 as tf
+    except ImportError as error:
+        raise SpinupError("TensorFlow is not installed: pip install 'spinup[tf]'.") from error
+    return tf

@@ -1,0 +1,60 @@
+"""Saving a torch policy as safetensors and JSON; ``spinup.policies.saved`` reads it back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spinup.runs.files import (
+    atomic_write,
+    fsync_folder,
+    json_bytes,
+    safetensors_chunks,
+    sha256_file,
+)
+from spinup.utils.errors import SpinupError
+from spinup.utils.serialization_utils import convert_json
+
+POLICY_FORMAT = "spinup-policy-1"
+
+
+def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
+    """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
+
+    Two files cannot be renamed at once. So the new tensors are placed beside the old ones, the
+    JSON with their hash decides which count, and only then they take the old ones' name;
+    ``load_policy`` looks at both.
+    """
+    import torch
+
+    tensors: dict[str, np.ndarray] = {}
+    for key, value in module.state_dict().items():
+        if not isinstance(value, torch.Tensor):
+            raise SpinupError(
+                f"cannot save {key!r} of the policy: only tensors are; keep extra state out."
+            )
+        value = value.detach().cpu()
+        # half-width floats without a NumPy dtype widen without loss, and narrow again on loading
+        wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
+        tensors[key] = wide.contiguous().numpy()
+    final = os.path.join(folder, f"policy{number}.safetensors")
+    fresh = f"{final}.new"
+    description = {
+        **(convert_json(dict(meta)) if meta else {}),
+        "format": POLICY_FORMAT,
+        "class": {"module": type(module).__module__, "qualname": type(module).__qualname__},
+    }
+    try:
+        atomic_write(fresh, b"".join(safetensors_chunks(tensors)))
+        description["tensors"] = sha256_file(fresh)
+        atomic_write(os.path.join(folder, f"policy{number}.json"), json_bytes(description))
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            os.unlink(fresh)
+        raise
+    os.replace(fresh, final)
+    fsync_folder(folder)

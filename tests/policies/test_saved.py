@@ -1,0 +1,112 @@
+"""Saved policies are read whole or refused, and nothing in them is executed."""
+
+import json
+import os
+import pickle
+
+import pytest
+import torch
+
+from spinup.policies.saved import load_policy
+from spinup.runs.files import sha256_file
+from spinup.runs.logger import Logger
+from spinup.utils.errors import SpinupError
+
+
+def save_policies(folder, *itrs):
+    logger = Logger(folder, quiet=True)
+    for itr in itrs:
+        model = torch.nn.Linear(1, 1)
+        torch.nn.init.constant_(model.weight, -1.0 if itr is None else itr)
+        logger.setup_pytorch_saver(model)
+        logger.save_state({}, itr)
+    logger.close()
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked", "expected"),
+    [
+        ([None, 3], None, -1),
+        ([None, 3], "last", -1),
+        ([2, 10, 9], "last", 10),
+        ([2, 10, 9], -1, 10),
+        ([None, 2, 10], 2, 2),
+        ([0, None], 0, 0),
+    ],
+)
+def test_the_policy_asked_for_is_loaded(tmp_path, saved, asked, expected):
+    save_policies(tmp_path, *saved)
+    assert load_policy(tmp_path, asked)[1]["weight"] == expected
+
+
+def test_pickles_in_place_of_policy_files_execute_nothing(tmp_path):
+    target = tmp_path / "executed"
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(target), "w"))
+
+    bomb = pickle.dumps(Bomb())
+    pickle.loads(bomb).close()
+    assert target.exists()  # the bomb is live
+    target.unlink()
+    save_policies(tmp_path, None)
+    folder = tmp_path / "pyt_save"
+    (folder / "model.pt").write_bytes(bomb)
+    (tmp_path / "vars.pkl").write_bytes(bomb)
+    load_policy(tmp_path)
+    good = {p: p.read_bytes() for p in folder.iterdir()}
+    for name in ("policy.json", "policy.safetensors"):
+        (folder / name).write_bytes(bomb)
+        with pytest.raises(SpinupError):
+            load_policy(tmp_path)
+        (folder / name).write_bytes(good[folder / name])
+    # a hash that vouches for the pickle does not help it
+    (folder / "policy.safetensors").write_bytes(bomb)
+    meta = json.loads(good[folder / "policy.json"])
+    meta["tensors"] = sha256_file(folder / "policy.safetensors")
+    (folder / "policy.json").write_text(json.dumps(meta))
+    with pytest.raises(SpinupError, match="not a readable safetensors"):
+        load_policy(tmp_path)
+    Logger(tmp_path, resume=True).close()
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "policy.safetensors").unlink(),
+        lambda f: os.truncate(f / "policy.safetensors", 50),
+        lambda f: (f / "policy.json").write_text("{"),
+        lambda f: (f / "policy.json").write_text("[" * 100_000),
+        lambda f: (f / "policy.json").write_text('{"format": "other"}'),
+        lambda f: (f / "policy.json").unlink(),
+    ],
+    ids=["no_tensors", "truncated", "half_json", "deep_json", "other_format", "no_json"],
+)
+def test_damaged_policy_is_a_clear_error(tmp_path, damage):
+    save_policies(tmp_path, None)
+    damage(tmp_path / "pyt_save")
+    with pytest.raises(SpinupError):
+        load_policy(tmp_path)
+
+
+def test_flipped_bit_in_the_policy_is_noticed(tmp_path):
+    save_policies(tmp_path, None)
+    path = tmp_path / "pyt_save/policy.safetensors"
+    data = path.read_bytes()
+    for place in range(0, len(data), 7):
+        bad = bytearray(data)
+        bad[place] ^= 1 << (place % 8)
+        path.write_bytes(bad)
+        with pytest.raises(SpinupError, match="damaged"):
+            load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("itr", [5, "first", -3])
+def test_policy_that_does_not_exist_is_a_clear_error(tmp_path, itr):
+    save_policies(tmp_path, None)
+    with pytest.raises(SpinupError):
+        load_policy(tmp_path, itr)
+    with pytest.raises(SpinupError):
+        load_policy(tmp_path / "nowhere")
