@@ -43,7 +43,7 @@ from spinup.grids.cells import (
     run_cell,
 )
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_launch import ID_VARIABLE, TIME_VARIABLE
+from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")

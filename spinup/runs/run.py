@@ -54,7 +54,7 @@ from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger
 from spinup.runs.packing import FORGED
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_launch import ID_VARIABLE, JOB_VARIABLE
+from spinup.utils.mpi_job import ID_VARIABLE, JOB_VARIABLE
 from spinup.utils.mpi_tools import (
     Shards,
     abort,

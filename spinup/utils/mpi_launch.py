@@ -5,9 +5,8 @@ The program that asks for n processes becomes the *launcher*: it starts itself a
 stop, prints the traceback of a process that failed last, names a process that hangs, and starts the
 job again from its last checkpoint when a process was killed and restarts are allowed.
 
-Launcher and processes share a folder, named by an environment variable, for two things: a small
-table in which every process counts its steps and collective operations, and the error that ended
-one.
+`mpi_job.py` says how the launcher and its processes talk to each other. This module is imported
+only by a program that starts a job.
 """
 
 import contextlib
@@ -28,19 +27,20 @@ from pathlib import Path
 import numpy as np
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_job import (
+    COLUMNS,
+    ENTERED,
+    ERROR,
+    ID_VARIABLE,
+    INSTALL,
+    JOB_VARIABLE,
+    LEFT,
+    LOG_VARIABLE,
+    LOST,
+    RUNNING,
+    TIME_VARIABLE,
+)
 
-JOB_VARIABLE = "SPINUP_MPI_JOB"
-ID_VARIABLE = "SPINUP_MPI_JOB_ID"  # the same in every start of a job; set when there may be several
-TIME_VARIABLE = "SPINUP_MPI_JOB_TIME"  # when the first of them began
-LOG_VARIABLE = "SPINUP_MPI_LOG_ALL_RANKS"
-INSTALL = "pip install 'spinup[mpi]'"
-
-# Columns of the table: collectives entered, collectives left, steps taken, whether in a run.
-ENTERED, LEFT, STEPS, RUNNING = range(4)
-COLUMNS = 4
-# First parts of the names under which processes leave their last words: an error of the program,
-# or of MPI, which fails in one process when another has gone.
-ERROR, LOST = "error", "lost"
 # Seconds that mpirun gets to end all processes after one of them has failed.
 _GRACE = 5.0
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.utils import mpi_launch
+from spinup.utils import mpi_job
 from spinup.utils.errors import SpinupError
 
 # Set by the launchers of Open MPI, MPICH/Intel MPI and Slurm (whose PMI needs an MPI program).
@@ -49,7 +49,7 @@ def _comm() -> Any:
     except (ImportError, RuntimeError) as error:  # the latter: mpi4py is there, its library is not
         raise SpinupError(
             "this program was started by an MPI launcher but mpi4py or its MPI library is missing "
-            f"({error}): {mpi_launch.INSTALL}"
+            f"({error}): {mpi_job.INSTALL}"
         ) from error
     comm = MPI.COMM_WORLD
     if comm.Get_size() == 1:
@@ -72,11 +72,11 @@ def _abort_on_exception(
 
     text = "".join(traceback.format_exception(kind, error, trace))
     # MPI itself fails where another process has gone: that one is the cause, not this program.
-    kept = mpi_launch.LOST if issubclass(kind, MPI.Exception) else mpi_launch.ERROR
+    kept = mpi_job.LOST if issubclass(kind, MPI.Exception) else mpi_job.ERROR
     abort(f"Rank {proc_id()} of {num_procs()} failed:\n{text}", 1, kept)
 
 
-def abort(message: str, status: int, kept: str = mpi_launch.ERROR) -> None:
+def abort(message: str, status: int, kept: str = mpi_job.ERROR) -> None:
     """End all processes with `status`; the launcher prints `message` last.
 
     `kept` is the name under which the launcher finds it: an error of the program, by default.
@@ -84,7 +84,7 @@ def abort(message: str, status: int, kept: str = mpi_launch.ERROR) -> None:
     message = message if message.endswith("\n") else message + "\n"
     sys.stdout.flush()
     sys.stderr.flush()
-    folder = os.environ.get(mpi_launch.JOB_VARIABLE, "")
+    folder = os.environ.get(mpi_job.JOB_VARIABLE, "")
     if os.path.isdir(folder):
         # written aside and renamed: the launcher never sees half of it
         part = os.path.join(folder, f"part-{proc_id()}")
@@ -103,10 +103,10 @@ def abort(message: str, status: int, kept: str = mpi_launch.ERROR) -> None:
 @functools.cache
 def _table() -> np.ndarray | None:
     """This process's row of the launcher's table, if a launcher of ours watches."""
-    path = os.path.join(os.environ.get(mpi_launch.JOB_VARIABLE, ""), "table")
+    path = os.path.join(os.environ.get(mpi_job.JOB_VARIABLE, ""), "table")
     if _comm() is None or not os.path.isfile(path):
         return None
-    shape = num_procs(), mpi_launch.COLUMNS
+    shape = num_procs(), mpi_job.COLUMNS
     table = np.memmap(path, dtype=np.int64, mode="r+", shape=shape)
     return np.asarray(table)[proc_id()]  # a plain array counts ten times as fast as a memmap
 
@@ -115,14 +115,14 @@ def sign_of_life() -> None:
     """Tell the launcher that this process makes progress; next to free."""
     table = _table()
     if table is not None:
-        table[mpi_launch.STEPS] += 1
+        table[mpi_job.STEPS] += 1
 
 
 def in_a_run(running: bool) -> None:
     """Tell the launcher whether this process trains: outside a run, silence means nothing."""
     table = _table()
     if table is not None:
-        table[mpi_launch.RUNNING] = int(running)
+        table[mpi_job.RUNNING] = int(running)
 
 
 @contextlib.contextmanager
@@ -132,11 +132,11 @@ def _collective() -> Iterator[None]:
     if table is None:
         yield
         return
-    table[mpi_launch.ENTERED] += 1
+    table[mpi_job.ENTERED] += 1
     try:
         yield
     finally:
-        table[mpi_launch.LEFT] += 1
+        table[mpi_job.LEFT] += 1
 
 
 def proc_id() -> int:
@@ -174,7 +174,9 @@ def mpi_fork(n: int, bind_to_core: bool = False, **options: Any) -> None:
             "cannot: put the code into a file and run that"
         )
     if importlib.util.find_spec("mpi4py") is None:
-        raise SpinupError(f"training over {n} processes needs mpi4py and MPI: {mpi_launch.INSTALL}")
+        raise SpinupError(f"training over {n} processes needs mpi4py and MPI: {mpi_job.INSTALL}")
+    from spinup.utils import mpi_launch
+
     launch = mpi_launch.Launch(n, bind_to_core, **options)
     sys.stdout.flush()
     sys.exit(mpi_launch.run_job(launch))
@@ -186,7 +188,7 @@ def _separate_output() -> None:
     if proc_id() == 0:
         return
     _first_stderr()
-    target, folder = os.devnull, os.environ.get(mpi_launch.LOG_VARIABLE)
+    target, folder = os.devnull, os.environ.get(mpi_job.LOG_VARIABLE)
     if folder:
         os.makedirs(folder, exist_ok=True)
         target = os.path.join(folder, f"rank-{proc_id()}.txt")

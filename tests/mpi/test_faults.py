@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from spinup.utils import mpi_launch
-from spinup.utils.mpi_launch import COLUMNS, ENTERED, LEFT, RUNNING, STEPS, Launch, _hanging
+from spinup.utils.mpi_job import COLUMNS, ENTERED, LEFT, RUNNING, STEPS
+from spinup.utils.mpi_launch import Launch, _hanging
 
 PROGRAM = Path(__file__).with_name("program_train.py")
 MESSAGE = "RuntimeError: the fault that was asked for"
