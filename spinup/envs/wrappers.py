@@ -10,7 +10,6 @@ by its name, which runs the module it is in, and so needs the caller's say-so.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_object
 
 __all__ = ["REBUILT", "rewrap", "wrapper_records"]
 
@@ -156,15 +156,12 @@ def _class_of(record: dict[str, Any], trust: bool) -> Any:
         return None
     module, _, qualname = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+        return import_object(module, qualname)
+    except ImportError as error:
         raise SpinupError(
             f"the wrapper {path} that the file names cannot be imported ({error}); run where it "
             "can be, or pass the environment with env=... (--env)."
         ) from error
-    return found
 
 
 # ---------------------------------------------------------------------------------------------
