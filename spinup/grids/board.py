@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from spinup.grids.cells import Job
-from spinup.utils.progress import _hms
+from spinup.utils.progress import hms
 
 _TAIL_BYTES = 16384
 _WINDOW = 10  # epochs that the speed is taken from
@@ -156,8 +156,8 @@ class Board:
             for state in ("done", "running", "waiting", "failed", "stopped")
             if self.states.count(state)
         )
-        eta = "" if left is None else f", about {_hms(left)} left"
-        elapsed = _hms(self.clock() - self._start)
+        eta = "" if left is None else f", about {hms(left)} left"
+        elapsed = hms(self.clock() - self._start)
         out = [f"{self.title}: {counts} ({elapsed} elapsed{eta})"[:columns]]
         room = rows - 4
         chosen = list(range(len(self.jobs)))
@@ -196,7 +196,7 @@ class Board:
         ret = "-" if progress.ret is None else f"{progress.ret:.4g}"
         rate = "-" if progress.rate is None or not running else f"{progress.rate:.0f}"
         left = self._cell_left(i, progress) if running else None
-        return epoch, ret, rate, "-" if left is None else _hms(left)
+        return epoch, ret, rate, "-" if left is None else hms(left)
 
     def _cell_left(self, i: int, progress: Progress) -> float | None:
         total = self._epochs[i]

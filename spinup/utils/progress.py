@@ -136,7 +136,7 @@ class ProgressBar:
         percent = 100.0 if self.total_steps <= 0 else 100.0 * self._done / self.total_steps
         line = (
             f"{percent:3.0f}% | {self._done}/{self.total_steps} steps | "
-            f"elapsed {_hms(elapsed)}, ETA {_hms(left)}, "
+            f"elapsed {hms(elapsed)}, ETA {hms(left)}, "
             f"{'?' if rate is None else f'{rate:.0f}'} steps/s, {self._postfix()}"
         )
         # The last update may just have been printed: saying it again would only add a line.
@@ -161,7 +161,8 @@ def _has_width(stream: TextIO) -> bool:
         return False
 
 
-def _hms(seconds: float | None) -> str:
+def hms(seconds: float | None) -> str:
+    """A duration as `h:mm:ss` or `mm:ss`; `?` when it is not known."""
     if seconds is None:
         return "?"
     minutes, secs = divmod(round(seconds), 60)
