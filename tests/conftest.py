@@ -89,6 +89,12 @@ class _Runs:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory):
-    """`runs(algo, ...)` gives the directory of a finished run, and its network."""
+def tiny_runs(tmp_path_factory):
+    """`tiny_runs(algo, ...)` gives the directory of a finished run, and its network."""
     return _Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def runs(tiny_runs):
+    """The same by a shorter name; tests/runs has another fixture of that name."""
+    return tiny_runs

@@ -125,12 +125,12 @@ def play(run):
 
 
 @pytest.fixture
-def copies(runs, tmp_path, monkeypatch):
+def copies(tiny_runs, tmp_path, monkeypatch):
     """A function that makes a fresh copy of a finished run."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def copied(algo):
-        whole, _ = runs(algo, replay_size=60) if algo == "dqn" else runs(algo)
+        whole, _ = tiny_runs(algo, replay_size=60) if algo == "dqn" else tiny_runs(algo)
         target = tmp_path / "copy" / "run"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(whole, target)
@@ -272,7 +272,7 @@ def replaced(tree, path, value):
 
 
 @pytest.mark.parametrize("algo", ["ppo", "her"])
-def test_a_forged_description_of_a_policy_is_one_sentence(copies, runs, algo):
+def test_a_forged_description_of_a_policy_is_one_sentence(copies, algo):
     run = copies(algo)
     path = run / "pyt_save" / "policy.json"
     whole = json.loads(path.read_text())
@@ -356,9 +356,11 @@ def test_a_checkpoint_of_the_right_hash_is_not_executed(copies, tmp_path, name, 
 
 
 @pytest.mark.parametrize("payload", ["pickle", "torch.save", "garbage", "empty", "deep JSON"])
-def test_plot_and_compare_name_a_hostile_run_and_go_on(copies, runs, tmp_path, payload, capsys):
+def test_plot_and_compare_name_a_hostile_run_and_go_on(
+    copies, tiny_runs, tmp_path, payload, capsys
+):
     trace = tmp_path / "executed"
-    sound, _ = runs("ppo")
+    sound, _ = tiny_runs("ppo")
     for name in ("progress.txt", "config.json"):
         run = copies("ppo")
         (run / name).write_bytes(PAYLOADS[payload](Bomb(trace)))
