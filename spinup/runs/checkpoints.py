@@ -1,10 +1,11 @@
-"""Checkpoints: written so that a crash at any instant leaves the last good one.
+"""Checkpoints that survive crashes: at every instant, the last good one is on disk.
 
-A checkpoint is one folder ``step-000000000123/`` with ``state.json`` (the tree),
-``state.safetensors`` (the arrays) and ``manifest.json`` (size and SHA-256 of both). It is built
-under a temporary name, made durable, and only then renamed, so that a name without ``.tmp-`` is
-complete or was damaged later; a damaged one fails its hash. Pieces (see ``pieces.py``) are in
-``pieces/`` beside the checkpoints and are deleted when no checkpoint lists them any more.
+A checkpoint is a folder ``step-000000000123/`` with ``state.json`` (the tree),
+``state.safetensors`` (the arrays) and ``manifest.json`` (the size and SHA-256 of both). It is
+written under a temporary name and renamed when it is complete and durable. A folder without
+``.tmp-`` in its name is therefore complete, unless it was damaged later; then a hash does not
+match. Pieces (see ``pieces.py``) are in ``pieces/``, next to the checkpoints, and are deleted once
+no checkpoint lists them.
 """
 
 from __future__ import annotations
@@ -38,20 +39,21 @@ _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 
 
 def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep: int = 2) -> Path:
-    """Save ``state`` as the newest checkpoint of ``folder`` and return where it is.
+    """Save ``state`` as the newest checkpoint in ``folder`` and return its path.
 
-    Afterwards the newest ``keep`` valid checkpoints remain. At every instant, also when saving one
-    step a second time, the folder holds a valid checkpoint if it did before. A failure (a full
-    disk) removes what it began, leaves the earlier ones alone and raises.
+    The newest ``keep`` valid checkpoints remain. If the folder held a valid checkpoint before, it
+    holds one at every instant, even while the same step is saved again. A failure (a full disk)
+    removes the unfinished checkpoint, leaves the earlier ones alone and raises.
 
     Args:
-        folder: usually ``<output_dir>/checkpoints``; made when missing. One process writes it.
-        state: what :func:`pack` takes.
-        step: a non-negative number that names the checkpoint; normally growing.
-        keep: how many to keep, at least 1.
+        folder: usually ``<output_dir>/checkpoints``; created if missing. Only one process may
+            write to it.
+        state: anything that :func:`pack` accepts.
+        step: a non-negative number that names the checkpoint; normally increasing.
+        keep: how many checkpoints to keep, at least 1.
     """
     if step < 0 or keep < 1:
-        raise SpinupError(f"step must be >= 0 and keep >= 1, not step={step} and keep={keep}.")
+        raise SpinupError(f"step must be >= 0 and keep >= 1, not step={step} and keep={keep}")
     tree, arrays = pack(state)
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
     folder = Path(folder)
@@ -89,17 +91,17 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
         shutil.rmtree(tmp, ignore_errors=True)
         raise
     fsync_folder(folder)
-    if taken:  # the loader knows both names, so the new one counts from the rename above on
+    if taken:  # the loader reads both names, so the new checkpoint counts since the rename above
         _promote(placed)
     _prune(folder, keep, newest=final, known=pieces)
     return final
 
 
 def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
-    """Load the newest valid checkpoint: ``(state, path)``, or None where there is none at all.
+    """Load the newest valid checkpoint: ``(state, path)``, or None if there is no checkpoint.
 
-    A damaged checkpoint is passed over with a warning that names it and the reason. If every one is
-    damaged, that is a ``SpinupError``: starting afresh is the user's decision.
+    A damaged checkpoint is skipped with a warning that says what is wrong. If all are damaged, that
+    is a ``SpinupError``: whether to start over is the user's decision.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -121,13 +123,13 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
     if found:
         raise SpinupError(
             f"none of the {len(found)} checkpoints in {folder} is intact; restore one from a "
-            "backup, or start the run again with overwrite=True."
+            "backup, or start the run again with overwrite=True"
         )
     return None
 
 
 def _warn_damaged(path: Path, reason: str) -> None:
-    warnings.warn(f"ignoring the damaged checkpoint {path}: {reason}", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"skipping the damaged checkpoint {path}: {reason}", RuntimeWarning, stacklevel=3)
 
 
 def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
@@ -138,7 +140,7 @@ def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
 
 
 def _pieces_in(state: Any, depth: int = 0) -> Iterator[Piece]:
-    """Every piece somewhere in a state."""
+    """Every piece in a state, at any depth."""
     if type(state) is Piece:
         yield state
     elif isinstance(state, (dict, list, tuple)) and depth <= MAX_NESTING:
@@ -148,21 +150,21 @@ def _pieces_in(state: Any, depth: int = 0) -> Iterator[Piece]:
 
 
 def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
-    """Make the new pieces of ``state`` durable; the manifest's entries of all of them."""
+    """Write the new pieces of ``state``; return the manifest's entries for all its pieces."""
     store = folder / PIECES
     entries: dict[str, Any] = {}
     for piece in _pieces_in(state):
-        if not piece.is_in(store):  # new, of another folder, or somebody deleted it
+        if not piece.is_in(store):  # new, from another folder, or deleted by somebody
             store.mkdir(exist_ok=True)
             piece.write(store)
         entries[piece.file] = piece.entry
-    if entries:  # also those that an earlier save wrote before it broke off
+    if entries:  # also for pieces that an interrupted save has written
         fsync_folder(store)
     return entries
 
 
 def drop_pieces(folder: Path) -> None:
-    """Delete the pieces that no checkpoint names: outdated ones, and those of a broken-off save."""
+    """Delete pieces that no checkpoint lists: outdated ones, and those of an interrupted save."""
     store = folder / PIECES
     if not store.is_dir():
         return
@@ -170,14 +172,14 @@ def drop_pieces(folder: Path) -> None:
     for _, manifest, _ in _found(folder):
         needed.update(manifest.get("pieces", {}) if manifest else {})
     for path in store.iterdir():
-        # by its name, lest a link to another folder cost the files that are there
+        # Check the name: if the folder is a link, other people's files must survive.
         ours = PIECE_NAME.fullmatch(path.name.removeprefix(TMP_PREFIX)) is not None
         if ours and path.name not in needed:
             path.unlink(missing_ok=True)
 
 
 def _render_manifest(body: dict[str, Any]) -> bytes:
-    """The manifest's bytes. It carries its own hash, for nothing else vouches for it."""
+    """The bytes of a manifest, which includes a hash of itself."""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (
         json.dumps({**body, "manifest_sha256": digest}, indent=1, sort_keys=True).encode() + b"\n"
@@ -185,11 +187,11 @@ def _render_manifest(body: dict[str, Any]) -> bytes:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint; ``ValueError`` says what is wrong with it."""
+    """The manifest of a checkpoint; a ``ValueError`` says what is wrong with it."""
     data = read_file(path / "manifest.json")
     manifest = json.loads(data)
     if not isinstance(manifest, dict):
-        raise ValueError("manifest.json is no JSON object")
+        raise ValueError("manifest.json is not a JSON object")
     manifest.pop("manifest_sha256", None)
     if _render_manifest(manifest) != data:
         raise ValueError("manifest.json does not match its own hash")
@@ -198,21 +200,21 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if path.name.removesuffix(".again") != f"step-{manifest['step']:012d}":
         raise ValueError("manifest.json belongs to another step")
     if type(manifest["serial"]) is not int:
-        raise ValueError("manifest.json does not say when it was made")
-    # a manifest that vouches for fewer files would let the others in unchecked
+        raise ValueError("manifest.json has no serial number")
+    # If the manifest listed fewer files, the others would be read unchecked.
     if set(manifest["files"]) != {"state.json", "state.safetensors"}:
         raise ValueError("manifest.json does not list the checkpoint's files")
     pieces = manifest.get("pieces", {})
     if type(pieces) is not dict or any(PIECE_NAME.fullmatch(name) is None for name in pieces):
-        raise ValueError("manifest.json names a piece that is none")
+        raise ValueError("manifest.json lists a file that is not a piece")
     entries = (*manifest["files"].values(), *pieces.values())
     if any(set(entry) != {"size", "sha256"} for entry in entries):
-        raise ValueError("manifest.json does not say the size and hash of every file")
+        raise ValueError("manifest.json lacks the size or the hash of a file")
     return manifest
 
 
 def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
-    """(path, manifest or None, what is wrong with the manifest), unreadable first, then newest."""
+    """(path, manifest or None, what is wrong with it): unreadable ones first, then the newest."""
     found: list[tuple[Path, dict[str, Any] | None, str]] = []
     for path in folder.iterdir():
         if _FOLDER.fullmatch(path.name) is None:
@@ -221,15 +223,15 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
             found.append((path, _read_manifest(path), ""))
         except (OSError, *FORGED) as error:
             found.append((path, None, f"{type(error).__name__}: {error}"))
-    # by order of saving, not by step: a run that went back to an older state repeats steps
+    # In order of saving, not of steps: a run that went back to an older state repeats steps.
     found.sort(key=lambda f: (f[1] is None, f[1]["serial"] if f[1] else 0, f[0].name), reverse=True)
     return found
 
 
 def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -> str | None:
-    """What is wrong with the files of a checkpoint whose manifest is sound; None if nothing is.
+    """What is wrong with the files of a checkpoint whose manifest is valid; None if nothing is.
 
-    The pieces in ``known`` are looked at but not read, for a save must not cost what loading does.
+    Only the sizes of the pieces in ``known`` are checked: a save must not read a whole buffer.
     """
     own = {name: (path / name, entry) for name, entry in manifest["files"].items()}
     store = path.parent / PIECES
@@ -247,7 +249,7 @@ def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what an interrupted save left: temporaries, and a second name for one step."""
+    """Clean up after an interrupted save: temporary files, and a step that was saved again."""
     for path in list(folder.iterdir()):
         if path.name.startswith(TMP_PREFIX):
             shutil.rmtree(path, ignore_errors=True)
@@ -263,7 +265,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _promote(again: Path) -> None:
-    """Give the re-saved checkpoint the plain name; it is durable, so the old one may go first."""
+    """Replace a step's old checkpoint by the new one, which is already durable."""
     final = again.with_name(again.name.removesuffix(".again"))
     if final.exists():
         _discard(final)
@@ -272,9 +274,9 @@ def _promote(again: Path) -> None:
 
 
 def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> None:
-    """Delete all but the newest ``keep`` intact checkpoints; the one just written is.
+    """Delete all but the newest ``keep`` intact checkpoints; ``newest`` was just written.
 
-    ``known`` are the pieces it is made of: written, or read when the run was resumed.
+    ``known`` are its pieces. Their hashes are known to be right, from writing or from resuming.
     """
     left = keep - 1
     for path, manifest, _ in _found(folder):
@@ -288,7 +290,7 @@ def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> Non
 
 
 def _discard(path: Path) -> None:
-    """Delete a checkpoint under a temporary name, lest a half-deleted one look damaged."""
+    """Delete a checkpoint under a temporary name: a half-deleted one would look damaged."""
     doomed = path.with_name(f"{TMP_PREFIX}{path.name}-{secrets.token_hex(4)}")
     os.rename(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)  # what stays is removed by the next save
+    shutil.rmtree(doomed, ignore_errors=True)  # the next save removes what is left

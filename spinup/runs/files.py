@@ -1,7 +1,7 @@
 """Reading and writing files so that a crash, a full disk or a forged file does no harm.
 
-Writing is atomic and durable: a temporary name, fsync, rename, fsync of the folder. Arrays are
-stored as safetensors. Reading refuses what is not a regular file. Nothing is ever unpickled.
+A write goes to a temporary name, is flushed to disk (fsync), and is renamed. Arrays are stored as
+safetensors. Reading refuses everything but regular files. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spinup.utils.errors import SpinupError
 
 TMP_PREFIX = ".tmp-"
 
-# dtype name <-> the name in a safetensors header; everything else travels as raw bytes
+# NumPy dtype -> its name in a safetensors header; other dtypes are stored as raw bytes
 SAFE_DTYPES = types.MappingProxyType(
     {
         "float64": "F64",
@@ -46,9 +46,9 @@ SAFE_DTYPES = types.MappingProxyType(
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace ``path`` by ``data`` so that a crash leaves the old file or the new one, whole.
+    """Replace the content of ``path``; a crash leaves either the old file or the new one, whole.
 
-    On failure the temporary file is removed, the old file is as it was, and the error is raised.
+    On failure, the temporary file is removed, the old file is unchanged, and the error is raised.
     """
     path = Path(path)
     tmp = path.with_name(f"{TMP_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
@@ -68,7 +68,7 @@ def json_bytes(content: Any) -> bytes:
 
 
 def fsync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make renames in ``folder`` durable; Windows cannot and need not."""
+    """Make renames in ``folder`` durable. Windows has no call for this and needs none."""
     if os.name == "nt":
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -79,7 +79,7 @@ def fsync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Write and fsync; return the manifest's entry, with the hash of what was meant to be there."""
+    """Write a new file and fsync it; return its size and hash, as a manifest lists them."""
     digest = hashlib.sha256()
     size = 0
     with open(path, "xb") as f:
@@ -93,22 +93,22 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str,
 
 
 def read_file(path: str | os.PathLike[str], limit: int = 2**30) -> bytes:
-    """The bytes of a file; an ``OSError`` for what is none, or larger than ``limit``."""
+    """The bytes of a regular file of at most ``limit`` bytes; anything else is an ``OSError``."""
     _check_regular(path, limit)
     return Path(path).read_bytes()
 
 
 def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> None:
-    """Refuse what never ends when it is read: pipes, devices, links to them."""
+    """Refuse pipes, devices and links to them: reading one might never end."""
     info = os.stat(path)
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
     if info.st_size > limit:
-        raise OSError(errno.EFBIG, "too large to be what its name says")
+        raise OSError(errno.EFBIG, "too large for a file of this name")
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Hexadecimal SHA-256 of a file, read in pieces."""
+    """The SHA-256 of a file in hexadecimal, computed block by block."""
     _check_regular(path)
     digest = hashlib.sha256()
     with open(path, "rb") as f:
@@ -118,19 +118,19 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
 
 
 def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
-    """The bytes of a safetensors file, piece by piece: no second copy of a large replay buffer.
+    """The bytes of a safetensors file, in chunks: a large replay buffer is not copied.
 
-    Takes the dtypes that the format and NumPy share; anything else is a ``SpinupError``.
+    A dtype that safetensors does not have is a ``SpinupError``.
     """
     header: dict[str, dict[str, Any]] = {}
     offset = 0
-    # widest items first keeps every tensor aligned
+    # the widest dtype first: then every tensor is aligned
     order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     for name in order:
         array = arrays[name]
         if array.dtype.name not in SAFE_DTYPES:
             raise SpinupError(
-                f"cannot save {name!r}: safetensors has no dtype {array.dtype}; convert it first."
+                f"cannot save {name!r}: safetensors has no dtype {array.dtype}; convert it first"
             )
         header[name] = {
             "dtype": SAFE_DTYPES[array.dtype.name],
@@ -149,7 +149,7 @@ def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memory
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file as writable arrays; a bad file is a ``SpinupError``."""
+    """The tensors of a safetensors file, as writable arrays; a bad file is a ``SpinupError``."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -157,16 +157,16 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         arrays = load_file(path)
     except (SafetensorError, KeyError) as error:
         raise SpinupError(
-            f"{os.fspath(path)} is not a readable safetensors file ({error})."
+            f"{os.fspath(path)} is not a readable safetensors file ({error}); use another save"
         ) from error
     return {k: v if v.flags.writeable else v.copy() for k, v in arrays.items()}
 
 
 def save_number(itr: int | str | None) -> str:
-    """The number in the file names of a save: none for ``itr=None``."""
+    """The number in a save's file names; empty for ``itr=None``."""
     if itr is None:
         return ""
     try:
         return str(int(itr))
     except ValueError as error:
-        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}.") from error
+        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}") from error

@@ -1,4 +1,4 @@
-"""The lock of a run directory: two processes never write the same one."""
+"""The lock on a run directory, which keeps two processes from writing to it."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from spinup.utils.errors import SpinupError
 
 
 class RunLock:
-    """Exclusive right of this process to write ``folder``, until ``release()`` or its end.
+    """The exclusive right of this process to write to ``folder``, until ``release()``.
 
-    It is a lock of the operating system on ``<folder>/.lock``, so that a killed holder never
-    blocks. The process id inside is for the message only.
+    The operating system locks ``<folder>/.lock`` and frees the lock when the process ends, even if
+    it is killed. The process id in the file is only for error messages.
     """
 
-    # The lock belongs to the process, and so does the knowledge of holding it: a second Logger on
-    # one directory must find the first one's lock, which the operating system would refuse to it.
+    # Locks that this process holds. A second Logger on the same directory shares the first one's
+    # lock, because the operating system would refuse it a new one.
     _held: ClassVar[weakref.WeakValueDictionary[str, RunLock]] = weakref.WeakValueDictionary()
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        # output file name -> token of the Logger that writes it
+        # output file name -> token of the Logger that writes to it
         self.claims: dict[str, object] = {}
         self._users = 1
         self._fd: int | None = None
         self._key = os.path.realpath(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        flags |= getattr(os, "O_NOFOLLOW", 0)  # what a link leads to is not ours to empty
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # never empty a file that a link points to
         fd = os.open(self.folder / ".lock", flags, 0o644)
         try:
             if not _try_lock(fd, self.folder):
                 holder = os.pread(fd, 32, 0) if hasattr(os, "pread") else b""
                 pid = holder.decode("ascii", "replace").strip() or "unknown"
                 raise SpinupError(
-                    f"another process (pid {pid}) is writing {self.folder}; wait until it ends, "
-                    "or choose another output_dir, exp_name or seed."
+                    f"another process (pid {pid}) is writing to {self.folder}; wait until it ends, "
+                    "or choose another output_dir, exp_name or seed"
                     if pid != str(os.getpid())
-                    else f"this process (pid {pid}) already holds the lock of {self.folder}; "
-                    "release that one first."
+                    else f"this process (pid {pid}) already holds the lock on {self.folder}; "
+                    "release that one first"
                 )
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode())
@@ -54,7 +54,7 @@ class RunLock:
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
-        """The lock that this process holds on ``folder`` already, once more; else a new one."""
+        """One more use of the lock that this process holds on ``folder``, or a new lock."""
         lock = cls._held.get(os.path.realpath(folder))
         if lock is None or not lock.held:
             return cls(folder)
@@ -63,17 +63,17 @@ class RunLock:
 
     @property
     def held(self) -> bool:
-        """Does this object hold the lock now?"""
+        """Whether this object holds the lock now."""
         return self._fd is not None
 
     def release(self) -> None:
-        """Give the lock back (a shared one: when its last user does); twice is harmless."""
+        """Give the lock back, a shared one with its last user. Calling this twice is harmless."""
         self._users -= 1
         if self._users <= 0:
             self._close()
 
     def _close(self) -> None:
-        # Closing is all: an explicit unlock in a forked child would take the parent's lock away.
+        # Close without unlocking: an unlock in a forked child would release the parent's lock.
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
@@ -92,7 +92,7 @@ class RunLock:
 
     @classmethod
     def _drop_in_child(cls) -> None:
-        """A forked worker must not keep the lock alive after its parent was killed."""
+        """Close the locks in a forked worker, which may live longer than its killed parent."""
         for lock in list(cls._held.values()):
             lock._close()
 
@@ -102,7 +102,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _try_lock(fd: int, folder: Path) -> bool:
-    """Lock without waiting; False when another holder has it."""
+    """Lock without waiting; False if somebody else holds the lock."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -113,8 +113,8 @@ def _try_lock(fd: int, folder: Path) -> bool:
         return False
     except OSError as error:  # some network file systems have no locks at all
         warnings.warn(
-            f"the file system of {folder} cannot lock files ({error.strerror}): make sure "
-            "yourself that no second process writes there.",
+            f"the file system of {folder} cannot lock files ({error.strerror}); make sure that no "
+            "second process writes there",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -124,7 +124,7 @@ def _try_lock(fd: int, folder: Path) -> bool:
 def _try_lock_windows(fd: int) -> bool:
     import msvcrt
 
-    # far behind the process id: a locked range cannot be read there
+    # far behind the process id, because Windows does not let others read a locked range
     os.lseek(fd, 1 << 20, os.SEEK_SET)
     try:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""A state as JSON and arrays: what a checkpoint stores, and its exact inverse.
+"""Packing the state of a run into JSON and arrays, and unpacking it again, bit for bit.
 
-A state is nested dicts, lists and tuples of plain values, NumPy arrays and torch tensors. Nothing
-executable can be in it. Torch is imported only when a saved tensor is read.
+A state is made of nested dicts, lists and tuples that hold plain values, NumPy arrays and torch
+tensors. It cannot hold anything executable. Torch is imported only to unpack a tensor.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spinup.runs.files import SAFE_DTYPES
 from spinup.runs.pieces import Piece
 from spinup.utils.errors import SpinupError
 
-MAX_NESTING = 100  # also what ends a cycle
-INLINE_BYTES = 64  # smaller arrays go into the tree: thousands of scalars make a slow tensor file
-# What plain data of the wrong kind makes of code that expects another.
+MAX_NESTING = 100  # also stops at a state that contains itself
+INLINE_BYTES = 64  # arrays up to this size go into the JSON: many tiny tensors load slowly
+# What our own code raises when a damaged or forged file holds data of the wrong kind.
 FORGED = (
     ArithmeticError,
     AttributeError,
@@ -41,9 +41,10 @@ FORGED = (
 def pack(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
     """Split ``state`` into a tree that JSON can hold and a dict of plain arrays.
 
-    ``state`` is nested dicts, lists and tuples of None, bool, int, float, str, bytes, NumPy
-    scalars and arrays, and torch tensors. Anything else is a ``SpinupError`` that names where it
-    sits. The arrays may share memory with ``state``: write them before changing it.
+    ``state`` consists of nested dicts, lists and tuples of None, bool, int, float, str, bytes,
+    NumPy scalars and arrays, torch tensors and pieces. Anything else is a ``SpinupError`` that says
+    where in ``state`` it is. The arrays may share memory with ``state``: write them before you
+    change it.
     """
     arrays: dict[str, np.ndarray] = {}
     return _pack(state, "state", 0, arrays), arrays
@@ -52,8 +53,8 @@ def pack(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
 def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | None = None) -> Any:
     """The exact inverse of :func:`pack`; a tree that ``pack`` did not make is a ``SpinupError``.
 
-    Torch tensors come back on the CPU; the arrays may share memory with ``arrays``. ``pieces`` are
-    the saved ones that the tree may name, by their files.
+    Torch tensors come back on the CPU. The result may share memory with ``arrays``. ``pieces``
+    holds the saved pieces that the tree may refer to, by file name.
     """
     try:
         return _unpack(tree, arrays, pieces or {}, 0)
@@ -62,24 +63,24 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | 
     except FORGED as error:
         raise SpinupError(
             "this saved state does not follow the checkpoint format "
-            f"({type(error).__name__}: {error}); use another checkpoint."
+            f"({type(error).__name__}: {error}); use another checkpoint"
         ) from error
 
 
 def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
-    # exact types: a subclass (a namedtuple, a masked array) would come back as something else
+    # Exact types only: a subclass (a namedtuple, a masked array) would come back as its base class.
     kind = type(x)
     if x is None or kind is bool or kind is str:
         return x
     if kind is float:
-        # JSON has no NaN, and a NaN's sign and payload count too
+        # JSON has no NaN or infinity; the bytes also keep a NaN's sign and payload
         return x if math.isfinite(x) else {"$": "float", "v": struct.pack("<d", x).hex()}
     if kind is int:
         return x if -(2**63) <= x < 2**63 else {"$": "int", "v": hex(x)}
     if depth > MAX_NESTING:
         raise SpinupError(
-            f"{path[:80]}... nests deeper than {MAX_NESTING} levels, or contains itself; "
-            "flatten it before saving."
+            f"{path[:80]}... is nested deeper than {MAX_NESTING} levels, or contains itself; "
+            "flatten it before saving"
         )
     if kind is dict or kind is OrderedDict:
         return _pack_dict(x, path, depth, arrays)
@@ -95,8 +96,10 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(x, np.generic):
         if x.dtype.hasobject:
             raise _cannot_save(x, path)
-        data = x.tobytes() if x.dtype.itemsize else b""  # NumPy pads an empty string
-        if len(data) <= INLINE_BYTES:  # as _pack_raw has it, but there can be thousands of these
+        data = x.tobytes() if x.dtype.itemsize else b""  # NumPy pads empty strings
+        if (
+            len(data) <= INLINE_BYTES
+        ):  # as _pack_raw does, for thousands of scalars
             placed = {"b": base64.b64encode(data).decode("ascii")}
         else:
             placed = _pack_raw(np.frombuffer(data, np.uint8), arrays)
@@ -105,7 +108,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         return _pack_array(x, path, arrays)
     if kind is Piece:
         return {"$": "piece", "f": x.file}
-    torch = sys.modules.get("torch")  # without it loaded there can be no tensor
+    torch = sys.modules.get("torch")  # if it is not imported, x cannot be a tensor
     if torch is not None and isinstance(x, torch.Tensor):
         return _pack_tensor(x, path, arrays, torch)
     raise _cannot_save(x, path)
@@ -114,7 +117,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
 def _cannot_save(x: Any, path: str) -> SpinupError:
     kind = f"{type(x).__module__}.{type(x).__qualname__}"
     return SpinupError(
-        f"cannot save {path}, a {kind}; convert it to dicts, lists, numbers, strings or arrays."
+        f"cannot save {path}, a {kind}; convert it to dicts, lists, numbers, strings or arrays"
     )
 
 
@@ -132,7 +135,7 @@ def _pack_dict(x: dict, path: str, depth: int, arrays: dict[str, np.ndarray]) ->
 
 
 def _pack_raw(data: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, str]:
-    """Place an array: text in the tree when small, else an entry of ``arrays``."""
+    """Store an array: as text in the tree if it is small, else as an entry of ``arrays``."""
     if data.nbytes <= INLINE_BYTES:
         return {"b": base64.b64encode(data.tobytes()).decode("ascii")}
     name = f"t{len(arrays)}"
@@ -152,9 +155,9 @@ def _dtype_text(dtype: np.dtype) -> str:
 @functools.lru_cache(maxsize=64)
 def _dtype_from_text(text: str) -> np.dtype:
     dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
-    if dtype.hasobject:  # its bytes would be read as pointers
+    if dtype.hasobject:  # NumPy would use the file's bytes as pointers
         raise SpinupError(
-            "this saved state holds an array of Python objects; use another checkpoint."
+            "this saved state holds an array of Python objects; use another checkpoint"
         )
     return dtype
 
@@ -162,10 +165,10 @@ def _dtype_from_text(text: str) -> np.dtype:
 def _pack_array(x: np.ndarray, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if x.dtype.hasobject:
         raise SpinupError(
-            f"cannot save {path}, an array of Python objects; convert it to numbers first."
+            f"cannot save {path}, an array of Python objects; convert it to numbers first"
         )
     direct = x.dtype.isnative and x.dtype.name in SAFE_DTYPES and x.nbytes > INLINE_BYTES
-    # np.ascontiguousarray would make a 0-d array 1-d
+    # not np.ascontiguousarray, which turns a 0-d array into a 1-d one
     data = np.asarray(x, order="C") if direct else _as_bytes(x)
     return {
         "$": "array",
@@ -182,27 +185,27 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
         or type(x) not in (torch.Tensor, torch.nn.Parameter)
     ):
         raise SpinupError(
-            f"cannot save {path}, a {x.layout} {type(x).__name__}; make it a dense tensor first."
+            f"cannot save {path}, a {x.layout} {type(x).__name__}; make it a dense tensor first"
         )
     dense = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
     name = str(dense.dtype).removeprefix("torch.")
     if name in SAFE_DTYPES and dense.numel() * dense.element_size() > INLINE_BYTES:
         data = dense.numpy()
-    elif dense.numel():  # NumPy has no bfloat16 and the like, but every dtype is bytes
-        # of one number any stride counts as contiguous, but a view wants it to be 1
+    elif dense.numel():  # NumPy lacks some dtypes, such as bfloat16, so store raw bytes
+        # A single number counts as contiguous with any stride, but view() requires stride 1.
         flat = dense.as_strided((dense.numel(),), (1,))
         data = flat.view(torch.uint8).numpy()
     else:
         data = np.empty(0, np.uint8)
     kind = "parameter" if isinstance(x, torch.nn.Parameter) else "tensor"
-    # a tensor inside a graph is saved as its value
+    # only a leaf keeps requires_grad: other tensors are saved by value
     grad = bool(x.requires_grad and x.is_leaf)
     return {"$": kind, "d": name, "s": list(x.shape), "g": grad, **_pack_raw(data, arrays)}
 
 
 def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], depth: int) -> Any:
     if depth > 2 * MAX_NESTING:
-        raise SpinupError("this saved state nests too deeply; use another checkpoint.")
+        raise SpinupError("this saved state is nested too deeply; use another checkpoint")
     if isinstance(x, list):
         return [_unpack(v, arrays, pieces, depth + 1) for v in x]
     if not isinstance(x, dict):
@@ -234,14 +237,14 @@ def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], dep
     if tag == "piece":
         return pieces[x["f"]]
     raise SpinupError(
-        f"this saved state holds an unknown kind of value, {tag!r}; use another checkpoint."
+        f"this saved state holds an unknown kind of value, {tag!r}; use another checkpoint"
     )
 
 
 def _unpack_raw(x: dict, arrays: dict[str, np.ndarray]) -> np.ndarray:
     if "a" in x:
         return arrays[x["a"]]
-    # a bytearray, because arrays over bytes are read-only
+    # a bytearray, because an array over bytes is read-only
     return np.frombuffer(bytearray(base64.b64decode(x["b"], validate=True)), np.uint8)
 
 
@@ -249,7 +252,7 @@ def _shaped(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.nda
     if data.dtype == dtype and data.shape == shape:
         return data
     if data.nbytes != math.prod(shape) * dtype.itemsize:
-        raise ValueError("an array's size differs from its shape")
+        raise ValueError("the size of an array does not match its shape")
     if data.nbytes == 0:
         return np.zeros(shape, dtype)
     return data.reshape(-1).view(dtype).reshape(shape)
@@ -261,11 +264,11 @@ def _unpack_tensor(x: dict, data: np.ndarray) -> Any:
     dtype = getattr(torch, x["d"], None)
     if not isinstance(dtype, torch.dtype):
         raise SpinupError(
-            f"this saved state names an unknown torch dtype, {x['d']!r}; use another checkpoint."
+            f"this saved state names an unknown torch dtype, {x['d']!r}; use another checkpoint"
         )
     shape = tuple(x["s"])
     if data.nbytes != math.prod(shape) * torch.empty(0, dtype=dtype).element_size():
-        raise ValueError("a tensor's size differs from its shape")
+        raise ValueError("the size of a tensor does not match its shape")
     if data.nbytes == 0:
         value = torch.empty(shape, dtype=dtype)
     elif data.dtype == np.uint8 and dtype != torch.uint8:

@@ -1,8 +1,8 @@
-"""Pieces: large arrays that several checkpoints share.
+"""Pieces: large arrays that consecutive checkpoints share.
 
-What is large and changes little (a replay buffer) is saved as :class:`Piece` objects. Each is a
-file of its own in ``pieces/``, written once and listed with its hash in the manifest of every
-checkpoint that needs it.
+Large data that changes slowly, such as a replay buffer, is saved as :class:`Piece` objects. Each
+piece is a separate file in ``pieces/``. It is written once, and the manifest of every checkpoint
+that needs it lists it with its hash.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ PIECE_NAME = re.compile(r"[0-9a-f]{32}\.safetensors")
 
 
 class Piece:
-    """Arrays that are saved once and named by every later checkpoint for as long as they hold.
+    """Arrays that are written once; later checkpoints only refer to them.
 
-    ``Piece(arrays)`` is something new to write. Once it was saved, or when it came from a loaded
-    checkpoint, handing the same object to the next ``save_checkpoint`` costs nothing. The arrays
-    are not copied and must not change while the object is in use; make a new one when they do.
+    ``Piece(arrays)`` makes a new piece. Once it has been saved, or if it came from a loaded
+    checkpoint, passing the same object to the next ``save_checkpoint`` costs nothing. The arrays
+    are not copied and must not change while the piece is in use: when they change, make a new one.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray] | None = None) -> None:
-        self.arrays = arrays  # None: only the file has them
-        # A random name: a run that goes on from an older checkpoint never meets a file of the
-        # future that it is about to make differently.
+        self.arrays = arrays  # None: they are only in the file
+        # A random name: a run that continues from an older checkpoint writes different data than it
+        # did before, and must not meet a file that it wrote then.
         self.file = f"{secrets.token_hex(16)}.safetensors"
-        self.entry: dict[str, Any] = {}  # size and hash of the file
-        self._folder: Path | None = None  # where it was saved
+        self.entry: dict[str, Any] = {}  # size and hash of the file, for the manifest
+        self._folder: Path | None = None  # the folder it is saved in
 
     @classmethod
     def saved(cls, folder: Path, file: str, entry: dict[str, Any]) -> Piece:
+        """The piece that a manifest lists as ``file`` in ``folder``."""
         piece = cls()
         piece._folder, piece.file, piece.entry = folder, file, entry
         return piece
 
     def holding(self, arrays: dict[str, np.ndarray]) -> Piece:
-        """The same piece, of which these arrays are a copy: a lost file can be written again."""
+        """The same piece with its arrays in memory, so that a lost file can be written again."""
         piece = copy.copy(self)
         piece.arrays = arrays
         return piece
 
     def is_in(self, folder: Path) -> bool:
-        """Was it saved there, and is the file still what it was, as far as a glance tells?"""
+        """Whether it was saved there and the file still has its size; the hash is not checked."""
         try:
             return (
                 self._folder == folder and (folder / self.file).stat().st_size == self.entry["size"]
@@ -61,9 +62,10 @@ class Piece:
             return False
 
     def write(self, folder: Path) -> None:
+        """Write the file, durably, except for the fsync of ``folder``."""
         arrays = self.load()
         tmp = folder / f"{TMP_PREFIX}{self.file}"
-        tmp.unlink(missing_ok=True)  # of a save that was killed
+        tmp.unlink(missing_ok=True)  # left by a killed process
         try:
             entry = write_durably(tmp, safetensors_chunks(arrays))
             os.rename(tmp, folder / self.file)
@@ -74,7 +76,7 @@ class Piece:
         self._folder, self.entry = folder, entry
 
     def load(self) -> dict[str, np.ndarray]:
-        """The arrays, from the file if need be."""
+        """The arrays; read from the file if they are not in memory."""
         if self.arrays is not None:
             return self.arrays
         assert self._folder is not None

@@ -320,7 +320,7 @@ def test_a_manifest_that_names_a_file_outside_is_refused(two, name):
     secret = newest.parent / "x.safetensors"
     secret.write_bytes(b"".join(bytes(c) for c in safetensors_chunks({})))
     forge(newest, lambda body: body["pieces"].update({name: entry_of(secret)}))
-    with pytest.warns(RuntimeWarning, match=f"{newest.name}: .*names a piece that is none"):
+    with pytest.warns(RuntimeWarning, match=f"{newest.name}: .*lists a file that is not a piece"):
         _, path = load_checkpoint(newest.parent)
     assert path != newest
 
