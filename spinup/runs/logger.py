@@ -21,20 +21,19 @@ import json
 import numbers
 import os
 import pickle
-import shutil
 import tempfile
 import time
 import types
 import weakref
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from spinup.runs.checkpoints import drop_pieces
-from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, save_number
+from spinup.runs.directory import RUN_FILES, delete_files, move_to_old, remove_temporaries
+from spinup.runs.files import atomic_write, save_number
 from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
@@ -42,20 +41,6 @@ from spinup.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
-
-# What belongs to a run in its directory; a user's own files there are never touched.
-RUN_FILES = (
-    "config.json",
-    "progress.txt",
-    "vars*.pkl",
-    "pyt_save",
-    "tf1_save*",
-    "checkpoints",
-    "tensorboard",
-    "wandb",
-    "wandb_id.txt",
-    ".finished",
-)
 
 _COLOR_CODES = types.MappingProxyType(
     {
@@ -173,11 +158,14 @@ class Logger:
         self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
 
         if not joins:
-            self._remove_temporaries()
+            remove_temporaries(self.output_dir)
+        earlier = [self._fname] if joins else [*RUN_FILES, self._fname]
         if resume and not joins:
             drop_pieces(Path(self.output_dir, "checkpoints"))
-        if not resume:
-            self._clear_away([self._fname] if joins else [*RUN_FILES, self._fname], overwrite)
+        elif overwrite:
+            delete_files(self.output_dir, earlier)
+        elif not resume and (moved := move_to_old(self.output_dir, earlier)):
+            self._notice(moved, "yellow")
         path = os.path.join(self.output_dir, self._fname)
         # append: after a cut-back, writing goes on at the new end
         # A link in somebody else's run directory could lead to any file of ours.
@@ -197,46 +185,6 @@ class Logger:
             self._sinks.append(sink)
             self._closers.callback(sink.close)
         self.log(f"Logging to {path}", color="green")
-
-    def _remove_temporaries(self) -> None:
-        """Delete what killed writers left half-written: we hold the lock, so none is alive."""
-        assert self.output_dir is not None
-        for folder in ("", "pyt_save", "checkpoints"):
-            for path in Path(self.output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-
-    def _clear_away(self, patterns: list[str], overwrite: bool) -> None:
-        """Delete an earlier run's files, or keep them where the plotter does not look."""
-        assert self.output_dir is not None
-        folder = Path(self.output_dir)
-        found = sorted(p for p in folder.iterdir() if any(fnmatch(p.name, q) for q in patterns))
-        if not found:
-            return
-        if overwrite:
-            for path in found:
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-            return
-        unfinished = folder / "checkpoints" in found and folder / ".finished" not in found
-        taken = [int(p.name) for p in folder.glob(".old/*") if p.name.isdecimal()]
-        aside = folder / ".old" / f"{max(taken, default=0) + 1:03d}"
-        aside.mkdir(parents=True)
-        for path in found:
-            os.rename(path, aside / path.name)
-        fsync_folder(aside)
-        fsync_folder(folder)
-        line = f"{folder} held an earlier run; its files are now in {aside}."
-        if unfinished:
-            line += (
-                " That run was not finished: resume=True (--resume on the command line) continues "
-                f"a run instead of replacing it, here after moving the files of {aside} back."
-            )
-        self._notice(line, "yellow")
 
     def _read_back(self) -> None:
         """Continue the table on disk: take its header, drop a half-written last line."""

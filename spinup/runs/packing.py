@@ -97,9 +97,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         if x.dtype.hasobject:
             raise _cannot_save(x, path)
         data = x.tobytes() if x.dtype.itemsize else b""  # NumPy pads empty strings
-        if (
-            len(data) <= INLINE_BYTES
-        ):  # as _pack_raw does, for thousands of scalars
+        if len(data) <= INLINE_BYTES:  # as _pack_raw does, for thousands of scalars
             placed = {"b": base64.b64encode(data).decode("ascii")}
         else:
             placed = _pack_raw(np.frombuffer(data, np.uint8), arrays)

@@ -415,7 +415,7 @@ def test_a_pickle_in_place_of_a_piece_is_never_opened(runs, tmp_path, kind):
     again = runs.new_dir()
     shutil.copytree(out, again)
     printed = runs.resume(spec, again)
-    assert "ignoring the damaged checkpoint" in printed
+    assert "skipping the damaged checkpoint" in printed
     runs.assert_same(spec, again)
     forge_manifest(checkpoints(out)[-1], only_newest[0])
     kind, message = last_line(runs.train(spec, out, expect=1, resume=True))

@@ -1,0 +1,75 @@
+"""What belongs to a run in its directory, and making room there for a new run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from spinup.runs.files import TMP_PREFIX, fsync_folder
+
+# A user's own files in the directory are never touched.
+RUN_FILES = (
+    "config.json",
+    "progress.txt",
+    "vars*.pkl",
+    "pyt_save",
+    "tf1_save*",
+    "checkpoints",
+    "tensorboard",
+    "wandb",
+    "wandb_id.txt",
+    ".finished",
+)
+
+
+def remove_temporaries(output_dir: str) -> None:
+    """Delete the half-written files of killed processes; call this only with the lock held."""
+    for folder in ("", "pyt_save", "checkpoints"):
+        for path in Path(output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def delete_files(output_dir: str, patterns: Sequence[str]) -> None:
+    """Delete the files and folders of an earlier run."""
+    for path in _matching(output_dir, patterns):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
+    """Move an earlier run to ``.old/<NNN>``, where the plotter does not look; say so in a line.
+
+    The line is empty if there was no earlier run.
+    """
+    found = _matching(output_dir, patterns)
+    if not found:
+        return ""
+    folder = Path(output_dir)
+    unfinished = folder / "checkpoints" in found and folder / ".finished" not in found
+    taken = [int(p.name) for p in folder.glob(".old/*") if p.name.isdecimal()]
+    old = folder / ".old" / f"{max(taken, default=0) + 1:03d}"
+    old.mkdir(parents=True)
+    for path in found:
+        os.rename(path, old / path.name)
+    fsync_folder(old)
+    fsync_folder(folder)
+    line = f"{folder} held an earlier run; its files are now in {old}."
+    if unfinished:
+        line += (
+            " That run was not finished. To continue it, move these files back and pass "
+            "resume=True (--resume on the command line)."
+        )
+    return line
+
+
+def _matching(output_dir: str, patterns: Sequence[str]) -> list[Path]:
+    paths = Path(output_dir).iterdir()
+    return sorted(path for path in paths if any(fnmatch(path.name, p) for p in patterns))
