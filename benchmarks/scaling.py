@@ -37,7 +37,7 @@ import numpy as np
 
 from spinup.algos.common.collect import Rollout, collect
 from spinup.envs.streams import make_streams
-from spinup.runs.run import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 from spinup.utils.mpi_launch import physical_cores
 from spinup.utils.mpi_tools import Shards, mpi_fork
 

@@ -32,7 +32,7 @@ from spinup.algos.common.collect import Rollout, collect
 from spinup.algos.pytorch.common.acting import NetPolicy, StepPolicy, make_policy
 from spinup.algos.pytorch.common.nets import MLPActorCritic, make_actor
 from spinup.envs.streams import make_streams
-from spinup.runs.run import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 
 TARGETS = {
     "HalfCheetah-v5 collect": 0.60,

@@ -245,7 +245,7 @@ LOADERS = {"load", "loads", "Unpickler"}
 PICKLES = {"pickle", "cloudpickle", "joblib", "torch", "dill"}
 # A worker process unpickles what its own parent sent it through a pipe; no file is involved.
 OWN_PIPES = {
-    ("spinup.envs.streams", "cloudpickle.loads"),
+    ("spinup.envs.workers", "cloudpickle.loads"),
     ("spinup.grids.workers", "cloudpickle.loads"),
     # its own file, whose hash the script that it wrote before holds
     ("spinup.grids.slurm_executor", "cloudpickle.loads"),

@@ -24,20 +24,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from spinup import registry, user_config
-from spinup.algos.common.collect import act_dtype, action_shape
-from spinup.algos.common.replay import (
-    _CHUNK_BYTES,
-    available_memory,
-    size_text,
-    transition_bytes,
-)
+from spinup.algos.common.replay import _CHUNK_BYTES
 from spinup.cli.flags import arguments
 from spinup.envs.adapter import adapt_env
-from spinup.envs.make import env_record
-from spinup.envs.streams import stored_dtype
+from spinup.envs.record import env_record
+from spinup.envs.spaces import act_dtype, action_shape, stored_dtype, transition_bytes
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
 from spinup.runs.arguments import DOMAINS
+from spinup.utils.memory import available_memory, size_text
 
 # Arguments that do not change the cost of a step: runs that differ only in these share a
 # calibration. They are the numbers that are no counts, and what says how long and how often.

@@ -4,20 +4,25 @@
     env = adapt_env(make_env("LunarLander-v3"))
 
 Importing this package registers the probe environments (`spinup/Probe...-v0`) and
-`spinup/BitFlip-v0`.
+`spinup/BitFlip-v0`. Its names are imported when they are first used.
 """
 
-from spinup.envs.adapter import adapt_env
-from spinup.envs.bitflip import register_bitflip
-from spinup.envs.make import env_record, make_env, resolve_env_id
-from spinup.envs.probes import PROBES, register_probes
-from spinup.envs.spaces import (
-    check_spaces,
-    nearest,
-    require_finite_bounds,
-    space_from_json,
-    space_to_json,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from spinup.envs.registration import PROBES, register
+
+if TYPE_CHECKING:
+    from spinup.envs.adapter import adapt_env
+    from spinup.envs.make import make_env, resolve_env_id
+    from spinup.envs.record import env_record
+    from spinup.envs.spaces import (
+        check_spaces,
+        nearest,
+        require_finite_bounds,
+        space_from_json,
+        space_to_json,
+    )
 
 __all__ = [
     "PROBES",
@@ -32,5 +37,23 @@ __all__ = [
     "space_to_json",
 ]
 
-register_probes()
-register_bitflip()
+_MODULES = {
+    "adapt_env": "adapter",
+    "env_record": "record",
+    "make_env": "make",
+    "resolve_env_id": "make",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that an exported name comes from (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'spaces')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register()

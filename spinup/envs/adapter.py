@@ -17,12 +17,6 @@ every step.
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
-import re
-import textwrap
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,13 +25,17 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from spinup.envs.spaces import convert_space, observation_fault
+from spinup.envs.spaces import observation_fault
 from spinup.utils.errors import SpinupError
 
-__all__ = ["InterfaceAdapter", "SpaceAdapter", "adapt_env", "layers"]
+__all__ = ["Adapter", "SpaceAdapter", "adapt_env", "layers"]
 
-# Their classes are known to keep to the interface; users' are looked at.
+# The classes of these packages are known to have the new interface; users' classes are inspected.
 _TRUSTED_PACKAGES = ("gymnasium", "spinup")
+
+
+class Adapter:
+    """Marks the wrappers that `adapt_env` puts around an environment."""
 
 
 def adapt_env(env: Any) -> Any:
@@ -59,12 +57,10 @@ def adapt_env(env: Any) -> Any:
     if isinstance(env, VectorEnv):
         return env
     _check_is_env(env)
-    if not isinstance(env, gymnasium.Env):
-        env = InterfaceAdapter(env)
-    else:
-        _adapt_below_wrappers(env)
-        if not _keeps_interface(type(env)):
-            env = InterfaceAdapter(env)
+    if not isinstance(env, gymnasium.Env) or not all(map(_is_modern, layers(env))):
+        from spinup.envs.old_interface import adapt_interface
+
+        env = adapt_interface(env)
     if _needs_space_adapter(env.observation_space, env.action_space):
         env = SpaceAdapter(env)
     return env
@@ -74,8 +70,8 @@ def layers(env: Any) -> Iterator[Any]:
     """`env` and what it wraps, from the outside in, adapters included."""
     while env is not None:
         yield env
-        if isinstance(env, gymnasium.Wrapper | InterfaceAdapter):
-            env = env.env
+        if isinstance(env, gymnasium.Wrapper | Adapter):
+            env = env.env  # type: ignore[union-attr]
         elif isinstance(env, gymnasium.Env | VectorEnv):
             return  # a base environment may well have an attribute `env` of its own
         else:
@@ -102,266 +98,21 @@ def _check_is_env(env: Any) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------
-# Which classes certainly have the new interface
-# ---------------------------------------------------------------------------------------------
+def _is_modern(layer: Any) -> bool:
+    """Whether Gymnasium (or this library) wrote the layer's `reset` and `step`."""
+    return isinstance(layer, gymnasium.Env) and all(
+        is_trusted(defining_class(type(layer), method)) for method in ("reset", "step")
+    )
 
 
-def _adapt_below_wrappers(env: gymnasium.Env) -> None:
-    """Put an adapter under every wrapper that the environment below it may not satisfy.
-
-    Methods inherited from Gymnasium's wrappers call `reset(seed=..., options=...)` and unpack five
-    values, which an old environment does not survive, so converting what they return is too late.
-    """
-    for layer in layers(env):
-        if not isinstance(layer, gymnasium.Wrapper):
-            continue
-        inner, cls = layer.env, type(layer)
-        if isinstance(inner, InterfaceAdapter) or _keeps_interface(type(inner)):
-            continue
-        step_owner = _defining_class(cls, "step")
-        if _is_trusted(step_owner) or _returns_tuples_of(vars(step_owner)["step"], 5):
-            layer.env = InterfaceAdapter(inner)
-        elif _is_trusted(_defining_class(cls, "reset")):
-            layer.env = _ResetAdapter(inner)
-
-
-def _is_trusted(cls: type) -> bool:
+def is_trusted(cls: type) -> bool:
+    """Whether a class comes from a package whose classes have the new interface."""
     return cls.__module__.split(".")[0] in _TRUSTED_PACKAGES
 
 
-def _defining_class(cls: type, method: str) -> type:
+def defining_class(cls: type, method: str) -> type:
+    """The class, among `cls` and its bases, that a method comes from."""
     return next(base for base in cls.__mro__ if method in vars(base))
-
-
-def _keeps_interface(cls: type) -> bool:
-    """Whether `reset` and `step` of this class are certain to have the new interface.
-
-    What a method returns is known only when it is called, which must not happen here; so a user's
-    class counts as certain when its source says so, in `return` statements with two and five
-    values. "No" is always safe: it costs a wrapper, which looks at what really comes back.
-    """
-    for method, size in (("reset", 2), ("step", 5)):
-        owner = _defining_class(cls, method)
-        if not _is_trusted(owner) and not _returns_tuples_of(vars(owner)[method], size):
-            return False
-    owner = _defining_class(cls, "reset")
-    return _is_trusted(owner) or all(
-        _accepts(vars(owner)["reset"], name) for name in ("seed", "options")
-    )
-
-
-def _returns_tuples_of(function: Any, size: int) -> bool:
-    """Whether the source of `function` is at hand and returns `size` values wherever it returns."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    returns = [node.value for node in _own_returns(tree.body[0])]
-    return bool(returns) and all(
-        isinstance(value, ast.Tuple)
-        and len(value.elts) == size
-        and not any(isinstance(element, ast.Starred) for element in value.elts)
-        for value in returns
-    )
-
-
-def _own_returns(node: ast.AST) -> Iterator[ast.Return]:
-    """The `return` statements of a function, without those of functions defined inside it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Return):
-            yield child
-        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from _own_returns(child)
-
-
-def _accepts(function: Callable, name: str) -> bool:
-    """Whether `name=...` may be passed; False where the signature cannot be read."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(
-        p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
-        for p in parameters
-    )
-
-
-# ---------------------------------------------------------------------------------------------
-# The old interface
-# ---------------------------------------------------------------------------------------------
-
-
-_OLD = (
-    "has the old environment interface and was adapted: the end of an episode counts as a "
-    "termination unless info['TimeLimit.truncated'] is true."
-)
-_UNSEEDED = (
-    "cannot be seeded, so its runs do not repeat: give it reset(seed=None) or a method seed(n)."
-)
-_NO_OPTIONS = "takes no options in reset: they were ignored."
-
-
-@functools.cache  # the cache makes it once for a class, however many environments and steps
-def _warn_once(cls: Any, what: str) -> None:
-    warnings.warn(f"{cls.__name__} {what}", stacklevel=2)
-
-
-class InterfaceAdapter(gymnasium.Env):
-    """Gymnasium's interface over an environment that may have the old one.
-
-    The form of every answer is looked at when it comes, so that an environment in the new
-    interface passes through unchanged, and one that is half old works as well.
-    Attributes that are not part of the interface are those of the wrapped environment.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        self.observation_space = convert_space(env.observation_space)
-        self.action_space = convert_space(env.action_space)
-        self.metadata = getattr(env, "metadata", None) or {"render_modes": []}
-        self.render_mode = getattr(env, "render_mode", None)
-        self._cls: Any = type(env)
-        self._takes = {name: _accepts(env.reset, name) for name in ("seed", "options")}
-        if not isinstance(env, gymnasium.Env):
-            self._warn(_OLD)
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached only where normal lookup fails. Private names stop here: copy and pickle ask for
-        # theirs before __init__ has run.
-        if name.startswith("_") or "env" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.env, name)
-
-    @property
-    def unwrapped(self) -> Any:
-        """The innermost environment, which may be no `gymnasium.Env`."""
-        return getattr(self.env, "unwrapped", self.env)
-
-    @property
-    def spec(self) -> Any:  # type: ignore[override]
-        """The wrapped environment's spec, where it has one."""
-        return getattr(self.env, "spec", None)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; returns `(observation, info)` whatever the environment returns.
-
-        A seed goes to the environment's `seed(n)` where it has one, and to `reset(seed=n)` where
-        that takes one. `seed(n)` gets it modulo 2**31, because old environments hand it on to
-        generators that take no more.
-        """
-        result = self._seeded_reset(seed, options)
-        if self._is_new_reset(result):
-            return result
-        self._warn(_OLD)
-        return _as_observation(result, self.observation_space), {}
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step; `(observation, reward, terminated, truncated, info)` whatever is returned.
-
-        Of the old four values, `done` is a truncation where `info["TimeLimit.truncated"]` is true
-        and a termination otherwise, never both.
-        """
-        result = self.env.step(action)
-        if len(result) == 5:
-            return result
-        if len(result) != 4:
-            raise SpinupError(
-                f"{type(self.env).__name__}.step returned {len(result)} values: return "
-                "observation, reward, terminated, truncated and info."
-            )
-        self._warn(_OLD)
-        o, r, done, info = result
-        info = info if isinstance(info, dict) else {} if info is None else {"info": info}
-        done = bool(done)
-        truncated = done and bool(info.get("TimeLimit.truncated", False))
-        o = _as_observation(o, self.observation_space)
-        return o, float(np.asarray(r).item()), done and not truncated, truncated, info
-
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's `render` returns; None where it has none."""
-        render = getattr(self.env, "render", None)
-        return render(*args, **kwargs) if callable(render) else None
-
-    def close(self) -> None:
-        """Close the environment, where it can be."""
-        close = getattr(self.env, "close", None)
-        if callable(close):
-            close()
-
-    def _warn(self, what: str) -> None:
-        _warn_once(self._cls, what)
-
-    def _seeded_reset(self, seed: int | None, options: dict[str, Any] | None) -> Any:
-        if options is not None and not self._takes["options"]:
-            self._warn(_NO_OPTIONS)
-        wanted = {"seed": seed, "options": options}
-        kwargs = {k: v for k, v in wanted.items() if v is not None and self._takes[k]}
-        if seed is not None:
-            seed_method = self._seed_method()
-            if seed_method is not None:
-                seed_method(int(seed) % 2**31)
-            elif "seed" not in kwargs:
-                self._warn(_UNSEEDED)
-        return self._call_reset(kwargs)
-
-    def _call_reset(self, kwargs: dict[str, Any]) -> Any:
-        """`reset(**kwargs)`, without what turns out not to be taken.
-
-        A wrapper with `reset(**kwargs)` promises everything and hands it to an environment that
-        may take nothing.
-        """
-        while True:
-            try:
-                return self.env.reset(**kwargs)
-            except TypeError as error:
-                refused = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-                if refused is None or refused[1] not in kwargs:
-                    raise
-                name = refused[1]
-            self._takes[name] = False
-            kwargs = {k: v for k, v in kwargs.items() if k != name}
-            if name == "options":
-                self._warn(_NO_OPTIONS)
-            elif self._seed_method() is None:
-                self._warn(_UNSEEDED)
-
-    def _seed_method(self) -> Callable[[int], Any] | None:
-        """The outermost `seed` in the stack: Gymnasium's wrappers do not hand it on."""
-        methods = (getattr(layer, "seed", None) for layer in layers(self.env))
-        return next((method for method in methods if callable(method)), None)
-
-    def _is_new_reset(self, result: Any) -> bool:
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-            return False
-        # The observation of a Tuple space may itself be a pair that ends in a dict.
-        space = self.observation_space
-        return not (isinstance(space, spaces.Tuple) and space.contains(result))
-
-
-class _ResetAdapter(InterfaceAdapter):
-    """Takes a seed for an old environment below an old wrapper, and leaves its answers old.
-
-    A wrapper that unpacks four values but inherits Gymnasium's `reset` needs just that; the
-    adapter around the wrapper converts what comes out.
-    """
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        return self._seeded_reset(seed, options)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        return self.env.step(action)
-
-
-def _as_observation(o: Any, space: spaces.Space) -> Any:
-    """An array where the space is a Box: old environments return lists and scalars too."""
-    if isinstance(space, spaces.Box) and not isinstance(o, np.ndarray):
-        return np.asarray(o, dtype=space.dtype).reshape(space.shape)
-    return o
 
 
 # ---------------------------------------------------------------------------------------------
@@ -386,7 +137,7 @@ def _is_flattened(space: spaces.Space) -> bool:
     return observation_fault(space) is None
 
 
-class SpaceAdapter(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
+class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
     """Observations as one float32 array, discrete actions counted from zero.
 
     A Discrete observation becomes a one-hot vector; MultiDiscrete, MultiBinary, Dict and Tuple are

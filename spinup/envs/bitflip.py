@@ -18,9 +18,7 @@ from gymnasium import spaces
 
 from spinup.utils.errors import SpinupError
 
-__all__ = ["BitFlip", "register_bitflip"]
-
-_ID = "spinup/BitFlip-v0"
+__all__ = ["BitFlip"]
 
 
 class BitFlip(gymnasium.Env):
@@ -91,9 +89,3 @@ class BitFlip(gymnasium.Env):
             "achieved_goal": bits.copy(),
             "desired_goal": self._goal.copy(),
         }
-
-
-def register_bitflip() -> None:
-    """Register `BitFlip` with Gymnasium, unless it is already there."""
-    if _ID not in gymnasium.registry:
-        gymnasium.register(id=_ID, entry_point=f"{__name__}:BitFlip")

@@ -1,7 +1,6 @@
 """Environments by id, whatever version of the id a tutorial or an old script asks for.
 
 env = make_env("LunarLander-v2")         # a warning says that LunarLander-v3 is run instead
-env_record(env)                          # {"id": "LunarLander-v3", "requested_id": ...}
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -20,12 +18,10 @@ import numpy as np
 from gymnasium import error
 from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
-from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
 from spinup.envs.spaces import nearest
-from spinup.envs.wrappers import wrapper_records
 from spinup.utils.errors import SpinupError
 
-__all__ = ["env_record", "make_env", "resolve_env_id"]
+__all__ = ["make_env", "resolve_env_id"]
 
 # Packages that register their environments when they are imported, and do so for ids like these.
 _ATARI = (
@@ -133,57 +129,6 @@ def resolve_env_id(env_id: str) -> str:
     if working and (version is None or version < working[-1]):
         return module + colon + _join(namespace, name, working[-1])
     _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
-
-
-def env_record(env: Any) -> dict[str, Any]:
-    """What is known of how to make this environment again, for `config.json` and saved policies.
-
-    Every value is JSON, and None where it is not known:
-
-    - `id`: what was made; `requested_id`: what was asked for, where `make_env` made it;
-    - `module`: the module to import first, for ids given as `module:id`;
-    - `kwargs`: of the constructor, without `render_mode`; `exact_kwargs`: whether `kwargs` are the
-      arguments themselves, or some had to be replaced by their `repr`;
-    - `max_episode_steps`: the shortest time limit in force;
-    - `wrappers`: names of the wrappers, the outermost first, without those of `adapt_env`;
-    - `wrapper_specs`: what `spinup.envs.wrappers` needs to put them on again, the innermost first;
-    - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
-
-    Args:
-        env: any environment, made by `make_env`, `gymnasium.make` or by hand.
-    """
-    stack = list(layers(env))
-    base = getattr(env, "unwrapped", stack[-1])
-    # Not env.spec: wrappers copy it, which fails for some and says nothing more about the base.
-    spec = getattr(base, "spec", None)
-    requested = getattr(base, "_spinup_requested_id", None)
-    kwargs = getattr(spec, "kwargs", None)
-    if kwargs is None:
-        kwargs = getattr(spec, "_kwargs", None)  # the name in old gym
-    exact = None
-    if kwargs is not None:
-        kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
-        exact = all(_is_plain(v) for v in kwargs.values())
-        kwargs = {k: _to_json(v) for k, v in kwargs.items()}
-    limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
-    limits.append(getattr(spec, "max_episode_steps", None))
-    cls = type(base)
-    return {
-        "id": getattr(spec, "id", None),
-        "requested_id": requested,
-        "module": (requested or "").rpartition(":")[0] or None,
-        "kwargs": kwargs,
-        "exact_kwargs": exact,
-        "max_episode_steps": min((int(n) for n in limits if n is not None), default=None),
-        "wrappers": [
-            type(layer).__name__
-            for layer in stack[:-1]
-            if not isinstance(layer, InterfaceAdapter | SpaceAdapter)
-        ],
-        "wrapper_specs": wrapper_records(env),
-        "class": f"{cls.__module__}:{cls.__qualname__}",
-        "gymnasium": gymnasium.__version__,
-    }
 
 
 # ---------------------------------------------------------------------------------------------
@@ -340,31 +285,3 @@ def _raise_missing_dependency(
             ) from failure
     reason = " ".join(str(failure).split()).rstrip(".")
     raise SpinupError(f"{what} cannot be made, install what it needs first: {reason}.") from failure
-
-
-# ---------------------------------------------------------------------------------------------
-# JSON
-# ---------------------------------------------------------------------------------------------
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `_to_json` keeps the value (a tuple or an array comes back as a list)."""
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    if isinstance(value, np.ndarray | np.generic):
-        return _is_plain(value.tolist())
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, bool | int | str)
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _to_json(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json(v) for v in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _to_json(value.tolist())
-    return value if _is_plain(value) else repr(value)

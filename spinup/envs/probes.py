@@ -22,23 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 __all__ = [
-    "PROBES",
     "ActionObservationReward",
     "ActionReward",
     "ConstantReward",
     "EpisodeEnd",
     "ObservationReward",
-    "Probe",
     "ProbeEnv",
     "TwoStep",
-    "register_probes",
 ]
 
 _LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32)
@@ -254,67 +251,3 @@ class ActionObservationReward(ActionReward):
 
     def _first_obs(self) -> float:
         return float(self.np_random.choice([-1.0, 1.0]))
-
-
-class Probe(NamedTuple):
-    """A registered probe: its id, its class, the arguments it is registered with."""
-
-    id: str
-    cls: type[ProbeEnv]
-    kwargs: Mapping[str, Any]
-    max_episode_steps: int | None = None
-
-    @property
-    def actions(self) -> str:
-        """The kind of actions: Discrete, Box, Asymmetric, MultiDiscrete, MultiBinary, ..."""
-        return self.kwargs["actions"]
-
-    @property
-    def learns_action(self) -> bool:
-        """Whether there is a best action to learn, beside the value."""
-        return issubclass(self.cls, ActionReward)
-
-
-def _probe(
-    name: str, cls: type[ProbeEnv], actions: str, limit: int | None = None, **kwargs: Any
-) -> Probe:
-    suffix = {"Discrete": "", "Box": "Continuous"}.get(actions, actions)
-    kwargs = {"actions": actions, **kwargs}
-    return Probe(f"spinup/Probe{name}{suffix}-v0", cls, MappingProxyType(kwargs), limit)
-
-
-# Value probes exist for a discrete and a continuous action each, action probes for every kind.
-PROBES: tuple[Probe, ...] = (
-    *(
-        probe
-        for actions in ("Discrete", "Box")
-        for probe in (
-            _probe("Constant", ConstantReward, actions),
-            _probe("Observation", ObservationReward, actions),
-            _probe("TwoStep", TwoStep, actions),
-            _probe("Truncation", EpisodeEnd, actions, end="truncated"),
-            _probe("Termination", EpisodeEnd, actions, end="terminated"),
-            _probe("TimeLimit", EpisodeEnd, actions, limit=5, end="none"),
-        )
-    ),
-    *(
-        probe
-        for actions in _TARGETS
-        for probe in (
-            _probe("Action", ActionReward, actions),
-            _probe("ActionObservation", ActionObservationReward, actions),
-        )
-    ),
-)
-
-
-def register_probes() -> None:
-    """Register `PROBES` with Gymnasium; those already there are left alone."""
-    for probe in PROBES:
-        if probe.id not in gymnasium.registry:
-            gymnasium.register(
-                id=probe.id,
-                entry_point=f"{__name__}:{probe.cls.__name__}",
-                kwargs=dict(probe.kwargs),
-                max_episode_steps=probe.max_episode_steps,
-            )

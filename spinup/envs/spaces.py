@@ -18,14 +18,17 @@ from spinup.utils.errors import SpinupError
 
 __all__ = [
     "DENSITIES",
+    "act_dtype",
+    "action_shape",
     "check_spaces",
-    "convert_space",
     "nearest",
     "observation_fault",
     "require_finite_bounds",
     "require_width",
     "space_from_json",
     "space_to_json",
+    "stored_dtype",
+    "transition_bytes",
 ]
 
 MAX_ELEMENTS = 10**8
@@ -43,7 +46,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
-def _name(space: Any) -> str:
+def name_of(space: Any) -> str:
     """A space in a sentence: its repr, cut where bounds of many dimensions would fill a screen."""
     text = " ".join(repr(space).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
@@ -117,7 +120,7 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
         for key in space.spaces:
             if not isinstance(key, str | int):
                 raise SpinupError(
-                    f"the key {key!r} of {_name(space)} cannot be saved: use strings as keys."
+                    f"the key {key!r} of {name_of(space)} cannot be saved: use strings as keys."
                 )
         # Pairs, not an object: the order of the keys is the order of the flattened observation.
         return {
@@ -127,7 +130,7 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [space_to_json(sub) for sub in space.spaces]}
     raise SpinupError(
-        f"{_name(space)} cannot be saved: spaces of the kinds {_OBSERVATIONS} can, so describe "
+        f"{name_of(space)} cannot be saved: spaces of the kinds {_OBSERVATIONS} can, so describe "
         "the environment with those."
     )
 
@@ -185,47 +188,6 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
 
 
 # ---------------------------------------------------------------------------------------------
-# Spaces of other libraries
-# ---------------------------------------------------------------------------------------------
-
-
-def convert_space(space: Any) -> spaces.Space:
-    """A Gymnasium space from any object that has the attributes of one (old `gym`, user classes).
-
-    Told apart by what they have: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own spaces
-    come back as they are.
-    """
-    if isinstance(space, spaces.Space):
-        return space
-    if hasattr(space, "nvec"):
-        # Old MultiDiscrete spaces have no start.
-        start = getattr(space, "start", None)
-        nvec = np.asarray(space.nvec, dtype=np.int64)
-        return spaces.MultiDiscrete(nvec, start=None if start is None else np.asarray(start))
-    if hasattr(space, "low") and hasattr(space, "high"):
-        dtype = np.dtype(getattr(space, "dtype", None) or np.float32)
-        low, high = np.array(space.low, dtype), np.array(space.high, dtype)
-        shape = getattr(space, "shape", None)
-        shape = np.broadcast_shapes(low.shape, high.shape) if shape is None else tuple(shape)
-        low, high = (np.broadcast_to(end, shape).copy() for end in (low, high))
-        return spaces.Box(low, high, shape=shape, dtype=dtype.type)
-    if hasattr(space, "spaces"):
-        if hasattr(space.spaces, "items"):
-            return spaces.Dict([(key, convert_space(sub)) for key, sub in space.spaces.items()])
-        return spaces.Tuple([convert_space(sub) for sub in space.spaces])
-    if hasattr(space, "n"):
-        # A MultiBinary has a shape with dimensions, a Discrete has none or ().
-        if type(space).__name__ == "MultiBinary" or getattr(space, "shape", None):
-            n = space.n
-            return spaces.MultiBinary(int(n) if np.ndim(n) == 0 else [int(i) for i in n])
-        return spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
-    raise SpinupError(
-        f"{_name(space)} (a {type(space).__name__}) is no space: give the environment spaces from "
-        "gymnasium.spaces."
-    )
-
-
-# ---------------------------------------------------------------------------------------------
 # What an algorithm supports
 # ---------------------------------------------------------------------------------------------
 
@@ -261,7 +223,7 @@ def check_spaces(
     fault = observation_fault(observation_space)
     if fault:
         raise SpinupError(
-            f"{algo} cannot use the observation space {_name(observation_space)}, which {fault}: "
+            f"{algo} cannot use the observation space {name_of(observation_space)}, which {fault}: "
             f"it supports {_OBSERVATIONS} spaces with at least one element."
         )
 
@@ -281,7 +243,7 @@ def check_spaces(
     if fault:
         supported = _and("Box (floating-point)" if name == "Box" else name for name in allowed)
         raise SpinupError(
-            f"{algo} cannot use the action space {_name(action_space)}, which {fault}: "
+            f"{algo} cannot use the action space {name_of(action_space)}, which {fault}: "
             f"it supports {supported} actions with at least one element."
         )
 
@@ -299,7 +261,7 @@ def require_finite_bounds(algo: str, space: spaces.Box) -> None:
         i = int(bad[0])
         raise SpinupError(
             f"{algo} scales its actions to the bounds of the action space, and dimension {i} of "
-            f"{_name(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
+            f"{name_of(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
             "give the space finite bounds, for example with gymnasium.wrappers.RescaleAction "
             "or in the environment itself."
         )
@@ -315,6 +277,33 @@ def require_width(algo: str, space: spaces.Box) -> None:
     if equal.size:
         i = int(equal[0])
         raise SpinupError(
-            f"{algo} needs a density over its actions, and dimension {i} of {_name(space)} has one "
-            f"value only ({space.low.ravel()[i]}): take it out of the action space."
+            f"{algo} needs a density over its actions, but dimension {i} of {name_of(space)} has "
+            f"only one value ({space.low.ravel()[i]}): remove it from the action space"
         )
+
+
+# ---------------------------------------------------------------------------------------------
+# How a buffer stores observations and actions
+# ---------------------------------------------------------------------------------------------
+
+
+def stored_dtype(space: Any) -> np.dtype[Any]:
+    """The dtype of stored observations: float32 for floats, the space's own for all others."""
+    return np.dtype(np.float32) if np.issubdtype(space.dtype, np.floating) else space.dtype
+
+
+def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
+    """Shape of one action in a buffer."""
+    return tuple(space.shape or ())
+
+
+def act_dtype(space: spaces.Space[Any]) -> Any:
+    """The dtype of stored actions: float32 for continuous ones, integers for all others."""
+    return np.float32 if isinstance(space, spaces.Box) else np.int64
+
+
+def transition_bytes(observation_space: Any, action_space: Any) -> int:
+    """Bytes of one transition `obs, act, rew, obs2, done` in a replay buffer."""
+    obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
+    act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
+    return 2 * obs + act + 4 + 1  # rew is a float32, done a bool

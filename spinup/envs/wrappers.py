@@ -15,13 +15,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.utils import RecordConstructorArgs
 
-from spinup.envs.adapter import InterfaceAdapter, SpaceAdapter, layers
+from spinup.envs.record import wrapper_records
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_object
 
-__all__ = ["REBUILT", "rewrap", "wrapper_records"]
+__all__ = ["REBUILT", "rewrap"]
 
 # What can be made again from the arguments that it was made with.
 REBUILT = frozenset(
@@ -55,33 +54,6 @@ REBUILT = frozenset(
 _UNNEEDED = frozenset(
     {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
 )
-
-
-def wrapper_records(env: Any) -> list[dict[str, Any]]:
-    """Name, class and arguments of every wrapper, the innermost first; all of it JSON.
-
-    `kwargs` is None for a wrapper that does not remember them, or whose arguments JSON cannot hold.
-    """
-    wrappers = [
-        layer for layer in layers(env) if not isinstance(layer, InterfaceAdapter | SpaceAdapter)
-    ][:-1]
-    return [_record(wrapper) for wrapper in reversed(wrappers)]
-
-
-def _record(wrapper: Any) -> dict[str, Any]:
-    cls = type(wrapper)
-    kwargs = None
-    if isinstance(wrapper, RecordConstructorArgs):
-        saved = {k: v for k, v in wrapper._saved_kwargs.items() if k != "env"}
-        try:
-            kwargs = {name: _encode(value) for name, value in saved.items()}
-        except TypeError:
-            kwargs = None
-    return {
-        "name": cls.__name__,
-        "class": f"{cls.__module__}:{cls.__qualname__}",
-        "kwargs": kwargs,
-    }
 
 
 def rewrap(
@@ -167,25 +139,6 @@ def _class_of(record: dict[str, Any], trust: bool) -> Any:
 # ---------------------------------------------------------------------------------------------
 # Arguments: arrays, tuples and dtypes come back as what they were
 # ---------------------------------------------------------------------------------------------
-
-
-def _encode(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else {"float": str(value)}
-    if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.kind not in "biuf":
-            raise TypeError
-        flat = [_encode(v) for v in value.ravel().tolist()]
-        return {"array": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(v) for v in value]}
-    if isinstance(value, list):
-        return [_encode(v) for v in value]
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return {"dtype": np.dtype(value).name}
-    raise TypeError
 
 
 def _decode(value: Any) -> Any:

@@ -17,7 +17,6 @@ and resumed from its newest checkpoint repeats the same arithmetic, so it ends w
 """
 
 import contextlib
-import ctypes
 import json
 import math
 import os
@@ -37,16 +36,15 @@ from threadpoolctl import threadpool_limits
 
 from spinup import registry
 from spinup.algos.common.collect import Policy, Rollout, collect
-from spinup.algos.common.replay import check_memory, transition_bytes
-from spinup.envs.make import env_record
 from spinup.envs.spaces import (
     DENSITIES,
     check_spaces,
     require_finite_bounds,
     require_width,
     space_to_json,
+    transition_bytes,
 )
-from spinup.envs.streams import VectorStreams, WorkerEnv, make_streams
+from spinup.envs.streams import make_streams
 from spinup.runs.arguments import check_domains
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.files import atomic_write
@@ -54,6 +52,7 @@ from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger
 from spinup.runs.packing import FORGED
 from spinup.utils.errors import SpinupError
+from spinup.utils.memory import check_memory, keep_freed_memory
 from spinup.utils.mpi_job import ID_VARIABLE, JOB_VARIABLE
 from spinup.utils.mpi_tools import (
     Shards,
@@ -424,14 +423,12 @@ class Run:
             self.minibatch_rngs.append(self.seeds.generator("minibatch", shard))
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
-        first = getattr(self.streams[0], "envs", [getattr(self.streams[0], "env", None)])[0]
-        # what lives in a worker process was described there
-        self.env_record = first.record if isinstance(first, WorkerEnv) else env_record(first)
+        self.env_record = self.streams[0].record()
 
     def _check_replay(self) -> None:
         """Refuse a replay buffer that cannot be, and test episodes that cannot be played."""
         config = self.config
-        if isinstance(self.streams[0], VectorStreams) and config["num_test_episodes"]:
+        if not self.streams[0].has_single_envs and config["num_test_episodes"]:
             raise SpinupError(
                 "test episodes need single environments, and env_fn makes a vector environment "
                 "that has none: use num_test_episodes=0"
@@ -705,18 +702,3 @@ def _sign_for_this_job(output_dir: Path) -> None:
 def _check_whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpinupError(f"{name}={value!r} must be a whole number, at least {least}")
-
-
-def keep_freed_memory() -> None:
-    """Ask glibc to keep freed blocks instead of handing them back to the system.
-
-    An update frees and asks again for the same megabyte-sized activations hundreds of times a
-    second; without this each of them is faulted in page by page, a fifth of the time of an update.
-    """
-    if sys.platform != "linux" or os.environ.get("SPINUP_MALLOC") == "system":
-        return
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
-        libc.mallopt(trim_threshold, 1 << 30)
-        libc.mallopt(mmap_threshold, 1 << 30)

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from spinup import registry, run
-from spinup.algos.common.replay import size_text
 from spinup.cli import estimate
 from spinup.cli import plan as cli
 from spinup.cli.estimate import Cost, Env, Speed, cost, duration
+from spinup.utils.memory import size_text
 
 PPO = "ppo --env CartPole-v1 --steps 200 --epochs 4 --hid 8 --train_pi_iters 2 --train_v_iters 2"
 ENV = Env(transition=50, rollout=70, actions=2, limit=200, step=1e-5)

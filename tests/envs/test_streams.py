@@ -13,7 +13,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from spinup.algos.common.collect import env_actions
 from spinup.envs.probes import EpisodeEnd
-from spinup.envs.streams import Streams, VectorStreams, make_streams, stored_dtype
+from spinup.envs.spaces import stored_dtype
+from spinup.envs.streams import Streams, make_streams
+from spinup.envs.vector import VectorStreams
 from spinup.utils.errors import SpinupError
 
 

@@ -21,7 +21,7 @@ from gymnasium import spaces
 from spinup import registry
 from spinup.algos.pytorch.common import nets
 from spinup.envs import adapt_env, env_record, make_env, space_to_json
-from spinup.envs.wrappers import wrapper_records
+from spinup.envs.record import wrapper_records
 from spinup.policies import play as tp
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError

@@ -5,12 +5,16 @@ and actions of an epoch come from one batched call afterwards, which is what mak
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.streams import Streams, VectorStreams, stored_dtype
+from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
+from spinup.envs.streams import Streams
+
+if TYPE_CHECKING:
+    from spinup.envs.vector import VectorStreams
 
 
 class Policy(Protocol):
@@ -37,7 +41,7 @@ class Path:
 class Rollout:
     """What one shard gathers in an epoch: `steps` rows of `num_envs` transitions each."""
 
-    def __init__(self, streams: Streams | VectorStreams, steps: int):
+    def __init__(self, streams: "Streams | VectorStreams", steps: int):
         n = streams.num_envs
         shape, space = tuple(streams.observation_space.shape or ()), streams.action_space
         self.steps, self.num_envs = steps, n
@@ -120,7 +124,7 @@ class Rollout:
 
 def collect(
     rollout: Rollout,
-    streams: Streams | VectorStreams,
+    streams: "Streams | VectorStreams",
     policy: Policy,
     rng: np.random.Generator,
     poll: Callable[[], None] = lambda: None,
@@ -151,16 +155,6 @@ def collect(
     for i in range(rollout.num_envs):
         rollout.end_path(i, False, streams.obs[i].copy())
     rollout.ep_rets, rollout.ep_lens = streams.pop_finished()
-
-
-def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Shape of one action in a buffer."""
-    return tuple(space.shape or ())
-
-
-def act_dtype(space: spaces.Space[Any]) -> Any:
-    """Discrete actions stay integers all the way; continuous ones are what networks compute in."""
-    return np.float32 if isinstance(space, spaces.Box) else np.int64
 
 
 def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:

@@ -7,16 +7,14 @@ what was added, not as much as what is there.
 """
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from spinup.algos.common.collect import act_dtype, action_shape
-from spinup.envs.streams import stored_dtype
 from spinup.runs.pieces import Piece
 from spinup.utils.errors import SpinupError
+from spinup.utils.memory import size_text
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 
@@ -222,13 +220,6 @@ def _transition(obs: Field, act: Field) -> dict[str, Field]:
     return {"obs": obs, "act": act, "rew": number, "obs2": obs, "done": flag}
 
 
-def transition_bytes(observation_space: Any, action_space: Any) -> int:
-    """Memory of one transition of an environment with these spaces."""
-    obs = (tuple(observation_space.shape), stored_dtype(observation_space))
-    act = (action_shape(action_space), act_dtype(action_space))
-    return Ring(1, _transition(obs, act)).row_bytes
-
-
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """A whole number, which may be written as 1e6; SpinupError if it is none."""
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
@@ -241,54 +232,3 @@ def _shape(dim: Any) -> tuple[int, ...]:
     if dim is None:
         return ()
     return tuple(int(d) for d in np.atleast_1d(dim))
-
-
-# ---- will it fit? --------------------------------------------------------------------------------
-
-
-def check_memory(what: str, nbytes: int) -> None:
-    """Refuse to start what cannot end well: `nbytes` of memory that this machine has not got."""
-    available = available_memory()
-    if available is not None and nbytes > available:
-        raise SpinupError(
-            f"{what} needs {size_text(nbytes)} of memory and {size_text(available)} are available: "
-            "use a smaller replay_size"
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes this process may still use, or None where the system does not say."""
-    found = []
-    try:
-        with open("/proc/meminfo") as file:
-            fields = dict(line.split(":", 1) for line in file)
-        found.append(int(fields["MemAvailable"].split()[0]) * 1024)
-    except (OSError, KeyError):
-        if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-            return None
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    # A container may have less than its machine (control groups, versions 2 and 1).
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            with open(limit) as file, open(used) as file2:
-                text = file.read().strip()
-                if text != "max":
-                    found.append(max(0, int(text) - int(file2.read())))
-        except (OSError, ValueError):
-            continue  # no such limit here
-    return min(found)
-
-
-def size_text(nbytes: float) -> str:
-    """Bytes in a unit that suits them: `1.5 MiB`."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if nbytes < 1024:
-            return f"{nbytes:.1f} {unit}"
-        nbytes /= 1024
-    return f"{nbytes:.1f} GiB"

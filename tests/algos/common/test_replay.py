@@ -13,9 +13,11 @@ import torch
 import spinup
 from spinup import registry
 from spinup.algos.common import replay
-from spinup.algos.common.replay import ReplayBuffer, Ring, check_count, transition_bytes
+from spinup.algos.common.replay import ReplayBuffer, Ring, check_count
 from spinup.algos.pytorch.common import buffers
 from spinup.envs import make_env
+from spinup.envs.spaces import transition_bytes
+from spinup.utils import memory
 from spinup.utils.errors import SpinupError
 
 FIELDS = {"obs", "act", "rew", "obs2", "done"}
@@ -339,7 +341,7 @@ def test_a_size_beyond_all_memory_is_refused_by_its_bytes(size):
 
 
 def test_the_memory_of_this_machine_is_known():
-    available = replay.available_memory()
+    available = memory.available_memory()
     assert available is None or 1e6 < available < 1e16
 
 
@@ -360,7 +362,7 @@ def older_run(tmp_path):
 def test_a_buffer_that_does_not_fit_is_refused_by_its_size(tmp_path, monkeypatch, older_run):
     # Pendulum: 3 + 3 observations, an action, a reward, a flag
     needed = 100_000 * (4 * (3 + 3 + 1 + 1) + 1)
-    monkeypatch.setattr(replay, "available_memory", lambda: needed - 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
     with pytest.raises(SpinupError, match="a replay buffer of 100000 transitions") as error:
         spinup.ddpg_pytorch(
             lambda: make_env("Pendulum-v1"),
@@ -368,7 +370,7 @@ def test_a_buffer_that_does_not_fit_is_refused_by_its_size(tmp_path, monkeypatch
             logger_kwargs={"output_dir": str(tmp_path / "run0")},
             overwrite=True,
         )
-    assert "needs 3.1 MiB of memory and 3.1 MiB are available" in str(error.value)
+    assert "needs 3.1 MiB of memory, but only 3.1 MiB are free" in str(error.value)
     assert "\n" not in str(error.value) and older_run()
 
 
@@ -376,14 +378,14 @@ def test_a_buffer_that_does_not_fit_is_refused_by_its_size(tmp_path, monkeypatch
 def test_a_buffer_that_does_not_fit_is_refused_before_a_directory_is_touched(
     train, monkeypatch, older_run, algo
 ):
-    monkeypatch.setattr(replay, "available_memory", lambda: 300)
+    monkeypatch.setattr(memory, "available_memory", lambda: 300)
     with pytest.raises(SpinupError, match="a replay buffer of 40 transitions needs"):
         train(algo, None)
     assert older_run()
 
 
 def test_only_what_a_run_can_fill_has_to_fit(train, monkeypatch):
-    monkeypatch.setattr(replay, "available_memory", lambda: 80 * 33)
+    monkeypatch.setattr(memory, "available_memory", lambda: 80 * 33)
     assert len(train("ddpg", "Pendulum-v1", epochs=2, replay_size=1e6).rows) == 2
     with pytest.raises(SpinupError, match="120 transitions"):
         train("ddpg", "Pendulum-v1", epochs=3, replay_size=1e6)

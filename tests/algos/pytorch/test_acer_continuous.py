@@ -343,7 +343,7 @@ def test_a_dimension_without_a_choice_is_refused_before_anything_is_written(trai
             super().__init__()
             self.action_space = spaces.Box(np.array([1.0], "f"), np.array([1.0], "f"))
 
-    with pytest.raises(SpinupError, match=f"^{algo} .* dimension 0 .* one value only"):
+    with pytest.raises(SpinupError, match=f"^{algo} .* dimension 0 .* only one value"):
         train(algo, Fixed)
     assert not list(tmp_path.iterdir())
 

@@ -28,9 +28,9 @@ from spinup.algos.pytorch.common.qnets import (
     bounds,
 )
 from spinup.algos.pytorch.common.run import TorchRun
-from spinup.envs.spaces import require_finite_bounds, require_width
-from spinup.envs.streams import stored_dtype
+from spinup.envs.spaces import require_finite_bounds, require_width, stored_dtype
 from spinup.utils.errors import SpinupError
+from spinup.utils.memory import check_memory
 
 
 class MLPActorCritic(nn.Module):
@@ -339,9 +339,7 @@ def make_trajectory_buffer(run, replay_size, n_steps):
         device=run.device,
     )
     rows = min(size, run.config["epochs"] * run.config["steps_per_epoch"]) // num_envs
-    replay.check_memory(
-        f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes
-    )
+    check_memory(f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes)
     run.track(buffer=buffer)
     return buffer
 

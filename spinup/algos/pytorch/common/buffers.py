@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from spinup.algos.common import replay
-from spinup.algos.common.collect import act_dtype
 from spinup.algos.common.returns import gae
 from spinup.algos.pytorch.common.nets import combined_shape
-from spinup.envs.streams import stored_dtype
+from spinup.envs.spaces import act_dtype, stored_dtype
+from spinup.utils.memory import check_memory
 from spinup.utils.mpi_tools import mpi_statistics_scalar
 
 
@@ -115,8 +115,6 @@ def make_replay_buffer(run, replay_size, **kwargs):
         **kwargs,
     )
     planned = min(size, run.config["epochs"] * run.config["steps_per_epoch"])
-    replay.check_memory(
-        f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes
-    )
+    check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
     run.track(buffer=buffer)
     return buffer

@@ -39,7 +39,6 @@ from spinup.algos.pytorch.td3.core import MLPActorCritic as TD3Networks
 from spinup.algos.pytorch.td3.td3 import td3, td3_update
 from spinup.envs.goals import Goals
 from spinup.envs.spaces import nearest
-from spinup.envs.streams import WorkerEnv
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import convert_json
 
@@ -163,9 +162,9 @@ class GoalRun(TorchRun):
     def _make_streams(self):
         super()._make_streams()
         config = self.config
-        first = getattr(self.streams[0], "envs", [None])[0]
-        # An environment in a worker process cannot be asked what goals pay.
-        ask = config["env_fn"]() if first is None or isinstance(first, WorkerEnv) else first
+        ask = self.streams[0].local_env
+        if ask is None:  # an environment in a worker process cannot be asked what goals pay
+            ask = config["env_fn"]()
         self.goals = Goals(ask, self.algo)
         kind = "Discrete" if isinstance(self.action_space, Discrete) else "Box"
         fitting = [name for name, base in BASES.items() if kind in base.actions]

@@ -1,0 +1,135 @@
+"""What a run records about its environment: enough to make it again, as JSON.
+
+    env_record(make_env("LunarLander-v2"))   # {"id": "LunarLander-v3", "requested_id": ...}
+
+`spinup.envs.wrappers` rebuilds wrappers from such a record.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from spinup.envs.adapter import Adapter, layers
+
+__all__ = ["env_record", "wrapper_records"]
+
+
+def env_record(env: Any) -> dict[str, Any]:
+    """What is known of how to make this environment again, for `config.json` and saved policies.
+
+    Every value is JSON, and None where it is not known:
+
+    - `id`: what was made; `requested_id`: what was asked for, where `make_env` made it;
+    - `module`: the module to import first, for ids given as `module:id`;
+    - `kwargs`: of the constructor, without `render_mode`; `exact_kwargs`: whether `kwargs` are the
+      arguments themselves, or some had to be replaced by their `repr`;
+    - `max_episode_steps`: the shortest time limit in force;
+    - `wrappers`: names of the wrappers, the outermost first, without those of `adapt_env`;
+    - `wrapper_specs`: what `spinup.envs.wrappers` needs to put them on again, the innermost first;
+    - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
+
+    Args:
+        env: any environment, made by `make_env`, `gymnasium.make` or by hand.
+    """
+    stack = list(layers(env))
+    base = getattr(env, "unwrapped", stack[-1])
+    # Not env.spec: wrappers copy it, which fails for some and says nothing more about the base.
+    spec = getattr(base, "spec", None)
+    requested = getattr(base, "_spinup_requested_id", None)
+    kwargs = getattr(spec, "kwargs", None)
+    if kwargs is None:
+        kwargs = getattr(spec, "_kwargs", None)  # the name in old gym
+    exact = None
+    if kwargs is not None:
+        kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
+        exact = all(_is_plain(v) for v in kwargs.values())
+        kwargs = {k: _to_json(v) for k, v in kwargs.items()}
+    limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
+    limits.append(getattr(spec, "max_episode_steps", None))
+    cls = type(base)
+    return {
+        "id": getattr(spec, "id", None),
+        "requested_id": requested,
+        "module": (requested or "").rpartition(":")[0] or None,
+        "kwargs": kwargs,
+        "exact_kwargs": exact,
+        "max_episode_steps": min((int(n) for n in limits if n is not None), default=None),
+        "wrappers": [
+            type(layer).__name__ for layer in stack[:-1] if not isinstance(layer, Adapter)
+        ],
+        "wrapper_specs": wrapper_records(env),
+        "class": f"{cls.__module__}:{cls.__qualname__}",
+        "gymnasium": gymnasium.__version__,
+    }
+
+
+def wrapper_records(env: Any) -> list[dict[str, Any]]:
+    """Name, class and arguments of every wrapper, the innermost first; all of it JSON.
+
+    `kwargs` is None for a wrapper that does not remember them, or whose arguments JSON cannot hold.
+    """
+    wrappers = [layer for layer in layers(env) if not isinstance(layer, Adapter)][:-1]
+    return [_record(wrapper) for wrapper in reversed(wrappers)]
+
+
+def _record(wrapper: Any) -> dict[str, Any]:
+    cls = type(wrapper)
+    kwargs = None
+    if isinstance(wrapper, RecordConstructorArgs):
+        saved = {k: v for k, v in wrapper._saved_kwargs.items() if k != "env"}
+        try:
+            kwargs = {name: _encode(value) for name, value in saved.items()}
+        except TypeError:
+            kwargs = None
+    return {
+        "name": cls.__name__,
+        "class": f"{cls.__module__}:{cls.__qualname__}",
+        "kwargs": kwargs,
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `_to_json` keeps the value (a tuple or an array comes back as a list)."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return _is_plain(value.tolist())
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _to_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _to_json(value.tolist())
+    return value if _is_plain(value) else repr(value)
+
+
+def _encode(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"float": str(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind not in "biuf":
+            raise TypeError
+        flat = [_encode(v) for v in value.ravel().tolist()]
+        return {"array": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(v) for v in value]}
+    if isinstance(value, list):
+        return [_encode(v) for v in value]
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return {"dtype": np.dtype(value).name}
+    raise TypeError

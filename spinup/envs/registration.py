@@ -1,0 +1,84 @@
+"""The ids under which Gymnasium makes our environments, registered without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import gymnasium
+
+__all__ = ["PROBES", "Probe", "register"]
+
+
+class Probe(NamedTuple):
+    """A registered probe environment; `spinup.envs.probes` has the classes."""
+
+    id: str
+    class_name: str
+    kwargs: Mapping[str, Any]
+    max_episode_steps: int | None = None
+
+    @property
+    def actions(self) -> str:
+        """The kind of actions: Discrete, Box, Asymmetric, MultiDiscrete, MultiBinary, ..."""
+        return self.kwargs["actions"]
+
+    @property
+    def learns_action(self) -> bool:
+        """Whether there is a best action to learn, besides the value."""
+        return self.class_name in ("ActionReward", "ActionObservationReward")
+
+
+def _probe(
+    name: str, class_name: str, actions: str, limit: int | None = None, **kwargs: Any
+) -> Probe:
+    suffix = {"Discrete": "", "Box": "Continuous"}.get(actions, actions)
+    kwargs = {"actions": actions, **kwargs}
+    return Probe(f"spinup/Probe{name}{suffix}-v0", class_name, MappingProxyType(kwargs), limit)
+
+
+# Value probes exist for discrete and for continuous actions, action probes for every kind.
+PROBES: tuple[Probe, ...] = (
+    *(
+        probe
+        for actions in ("Discrete", "Box")
+        for probe in (
+            _probe("Constant", "ConstantReward", actions),
+            _probe("Observation", "ObservationReward", actions),
+            _probe("TwoStep", "TwoStep", actions),
+            _probe("Truncation", "EpisodeEnd", actions, end="truncated"),
+            _probe("Termination", "EpisodeEnd", actions, end="terminated"),
+            _probe("TimeLimit", "EpisodeEnd", actions, limit=5, end="none"),
+        )
+    ),
+    *(
+        probe
+        for actions in (
+            "Discrete",
+            "DiscreteFrom5",
+            "MultiDiscrete",
+            "MultiBinary",
+            "Box",
+            "Asymmetric",
+        )
+        for probe in (
+            _probe("Action", "ActionReward", actions),
+            _probe("ActionObservation", "ActionObservationReward", actions),
+        )
+    ),
+)
+
+
+def register() -> None:
+    """Register our environments with Gymnasium; ids that are already there are left alone."""
+    for probe in PROBES:
+        if probe.id not in gymnasium.registry:
+            gymnasium.register(
+                id=probe.id,
+                entry_point=f"spinup.envs.probes:{probe.class_name}",
+                kwargs=dict(probe.kwargs),
+                max_episode_steps=probe.max_episode_steps,
+            )
+    if "spinup/BitFlip-v0" not in gymnasium.registry:
+        gymnasium.register(id="spinup/BitFlip-v0", entry_point="spinup.envs.bitflip:BitFlip")
