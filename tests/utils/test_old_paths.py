@@ -1,0 +1,137 @@
+"""Paths that user code and jobs of released versions rely on: names, and programs."""
+
+import hashlib
+import importlib
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import cloudpickle
+import pytest
+
+from spinup import registry
+from spinup.grids.cells import Cell, make_jobs
+
+# The names that API.md promises, at the paths where user code imports them.
+PROMISED = {
+    "spinup": "Logger EpochLogger SpinupError",
+    "spinup.utils.mpi_tools": (
+        "mpi_fork proc_id num_procs allreduce broadcast mpi_op mpi_sum mpi_avg "
+        "mpi_statistics_scalar msg"
+    ),
+    "spinup.utils.mpi_pytorch": "setup_pytorch_for_mpi mpi_avg_grads sync_params",
+    "spinup.utils.plot": "plot_data get_datasets get_all_datasets make_plots main",
+    "spinup.utils.test_policy": (
+        "load_policy_and_env load_pytorch_policy load_tf_policy run_policy run_episodes "
+        "load_module saved_numbers print_table main LOADERS GetAction record_episodes"
+    ),
+    "spinup.utils.serialization_utils": "convert_json is_json_serializable",
+    "spinup.utils.logx": "Logger EpochLogger colorize",
+    "spinup.utils.run_utils": ("setup_logger_kwargs call_experiment ExperimentGrid valid_str"),
+    "spinup.user_config": (
+        "DEFAULT_BACKEND DEFAULT_DATA_DIR FORCE_DATESTAMP DEFAULT_SHORTHAND WAIT_BEFORE_LAUNCH"
+    ),
+}
+CORES = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+
+
+@pytest.mark.parametrize("module", PROMISED)
+def test_every_promised_name_is_at_its_path(module):
+    loaded = importlib.import_module(module)
+    for name in PROMISED[module].split():
+        scope: dict = {}
+        exec(compile(f"from {module} import {name}", "user code", "exec"), scope)
+        assert scope[name] is getattr(loaded, name)
+        assert name in dir(loaded)
+
+
+@pytest.mark.parametrize("algo", CORES)
+def test_every_core_has_the_helpers_of_the_original(algo):
+    core = importlib.import_module(f"spinup.algos.pytorch.{algo}.core")
+    names = ["mlp", "count_vars", "combined_shape", "MLPActorCritic"]
+    names += ["discount_cumsum"] if registry.get(algo).on_policy else []
+    assert all(callable(getattr(core, name)) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("module", "cls", "methods"),
+    [
+        (
+            "spinup.utils.logx",
+            "Logger",
+            "log log_tabular dump_tabular save_config save_state setup_pytorch_saver",
+        ),
+        ("spinup.utils.logx", "EpochLogger", "store log_tabular get_stats"),
+        ("spinup.utils.run_utils", "ExperimentGrid", "add variant_name variants print run"),
+    ],
+)
+def test_promised_classes_have_their_methods(module, cls, methods):
+    loaded = getattr(importlib.import_module(module), cls)
+    assert all(callable(getattr(loaded, name)) for name in methods.split())
+
+
+def test_a_name_that_is_nowhere_is_an_import_error():
+    with pytest.raises(ImportError, match="no_such_name"):
+        from spinup.utils.test_policy import no_such_name  # noqa: F401
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+def start(module, *words, expect=0, **variables):
+    """The output of `python -m module words`, which must end with the status `expect`."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **variables},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == expect, done.stdout.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("module", ["spinup.utils.plot", "spinup.utils.test_policy"])
+def test_tools_still_start_by_their_old_paths(module):
+    assert "--help" in start(module, "--help")
+    assert start(module, "--no-such-flag", expect=2).startswith("spinup: ")
+
+
+def jobs_of_a_release(folder):
+    """A grid of one cell that leaves a file, as version 0.1.0 pickled it."""
+
+    def train(seed, logger_kwargs):
+        (folder / "trained").write_text(f"seed {seed}")
+
+    cell = Cell("old", train, 3, {})
+    jobs = make_jobs([cell], folder / ".grid", [str(folder / "old_s3")], "launch")
+    # Pickles name the module of a class; both names have the same length.
+    return jobs, lambda what: cloudpickle.dumps(what).replace(
+        b"spinup.grids.cells", b"spinup.utils.cells"
+    )
+
+
+def test_the_worker_of_a_released_launcher_still_runs_its_cell(tmp_path):
+    jobs, pickled = jobs_of_a_release(tmp_path)
+    header = json.dumps({"sys_path": [], "cwd": str(tmp_path)}).encode()
+    payload = pickled(jobs[0])
+    assert b"spinup.utils.cells" in payload
+    sent = struct.pack("<QQ", len(payload), len(header)) + header + payload
+    worker = subprocess.Popen([sys.executable, "-m", "spinup.utils.workers"], stdin=subprocess.PIPE)
+    worker.stdin.write(sent)
+    worker.stdin.flush()  # and it stays open, as long as the launcher lives
+    assert worker.wait(timeout=120) == 0
+    worker.stdin.close()
+    assert (tmp_path / "trained").read_text() == "seed 3"
+
+
+def test_a_submitted_slurm_task_of_a_released_version_still_runs(tmp_path):
+    jobs, pickled = jobs_of_a_release(tmp_path)
+    cells = tmp_path / "cells.pickle"
+    cells.write_bytes(pickled(jobs))
+    sha256 = hashlib.sha256(cells.read_bytes()).hexdigest()
+    start("spinup.utils.slurm_executor", cells, sha256, SLURM_ARRAY_TASK_ID="0")
+    assert (tmp_path / "trained").read_text() == "seed 3"
