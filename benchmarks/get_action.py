@@ -27,7 +27,7 @@ import torch
 
 from spinup import registry
 from spinup.envs import make_env
-from spinup.policies.play import load_policy_and_env
+from spinup.policies.loading import load_policy_and_env
 
 GOAL = 40.0
 CALLS = 500

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinup import registry
+from spinup.utils.activations import ACTIVATIONS
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 
@@ -58,7 +59,7 @@ def collect() -> Words:
     for name, (module, _) in run.TOOLS.items():
         flags[name] = _tool_flags(module)
     for flag in ("--act", "--ac_kwargs:activation"):
-        values[flag] = tuple(known.ACTIVATIONS)
+        values[flag] = tuple(ACTIVATIONS)
     for flag in ("--env", "--env_name"):
         values[flag] = _environments()
     values["--executor"] = ("local", "ray", "slurm")

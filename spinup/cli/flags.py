@@ -20,6 +20,7 @@ from typing import Any
 
 from spinup.registry import nearest
 from spinup.runs.arguments import DOMAINS
+from spinup.utils.activations import activation
 from spinup.utils.errors import SpinupError
 
 # Short and original names of flags -> the key they stand for.
@@ -77,22 +78,6 @@ TEXT_KEYS = (
     "executor",
     "ray_address",
 )
-
-# Activations by their plain name -> (name in torch.nn, name in tf.nn).
-ACTIVATIONS = {
-    "tanh": ("Tanh", "tanh"),
-    "relu": ("ReLU", "relu"),
-    "elu": ("ELU", "elu"),
-    "selu": ("SELU", "selu"),
-    "gelu": ("GELU", "gelu"),
-    "silu": ("SiLU", "silu"),
-    "swish": ("SiLU", "silu"),
-    "leakyrelu": ("LeakyReLU", "leaky_relu"),
-    "relu6": ("ReLU6", "relu6"),
-    "sigmoid": ("Sigmoid", "sigmoid"),
-    "softplus": ("Softplus", "softplus"),
-    "softsign": ("Softsign", "softsign"),
-}
 
 _KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # options of sbatch, which are entries, hold dashes
 _FLAG = re.compile(rf"--(?P<key>{_KEY})(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
@@ -369,30 +354,6 @@ def _kind(parameter: inspect.Parameter) -> type | None:
         if isinstance(parameter.default, kind):
             return kind
     return tuple if isinstance(parameter.default, list | tuple) else None
-
-
-def activation(name: Any, backend: str, typed: str = "--act") -> Any:
-    """The activation called `name` (`tanh`, `torch.nn.ELU`, `tf.nn.elu`) in `backend`.
-
-    Names are looked up in a fixed table. With no known backend the name itself is returned.
-    """
-    if not isinstance(name, str):
-        raise SpinupError(f"'{typed}' must be the name of an activation, not {name!r}.")
-    plain = re.sub(r"^(torch\.nn\.functional\.|torch\.nn\.|torch\.|nn\.|tf\.nn\.|tf\.)", "", name)
-    plain = plain.lower().replace("_", "")
-    if plain not in ACTIVATIONS:
-        raise SpinupError(
-            f"'{name}' is not a known activation{nearest(plain, ACTIVATIONS)}; "
-            f"choose one of {', '.join(ACTIVATIONS)}."
-        )
-    torch_name, tf_name = ACTIVATIONS[plain]
-    if backend == "pytorch":
-        if plain == "tanh":
-            return importlib.import_module("spinup.algos.pytorch.common.nets").Tanh
-        return getattr(importlib.import_module("torch.nn"), torch_name)
-    if backend == "tf1":
-        return getattr(importlib.import_module("tensorflow").nn, tf_name)
-    return name
 
 
 def _is_broken(word: str) -> bool:

@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spinup.cli.flags import ACTIVATIONS, arguments, explanations
+from spinup.cli.flags import arguments, explanations
+from spinup.utils.activations import ACTIVATIONS
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spinup.policies import play as tp
-from spinup.utils.argparsing import Parser
+from spinup.policies import loading
+from spinup.policies.environments import given_env
+from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
 # How far two float32 renderings of a network may differ, in units of the action (or of 1).
@@ -73,7 +74,7 @@ def export_onnx(
     """
     target = _check_target(Path(path), overwrite)
     _check_extra()
-    folder = tp._run_folder(fpath)
+    folder = loading.run_folder(fpath)
     meta, ac = _load(folder, itr, actor_critic, trust_pickle, env)
     from spinup.policies.deterministic import DeterministicPolicy
 
@@ -123,19 +124,19 @@ def _load(
     """What is known of the run, and its network, which then knows its spaces."""
     from spinup.envs import space_from_json
 
-    if tp._backend(folder) != "pytorch":
-        tp.load_tf_policy(folder)
-    if tp._has_safe_policy(folder):
-        meta, ac = tp.load_module(folder, itr, actor_critic, trust)
+    if loading.backend_of(folder) != "pytorch":
+        loading.load_tf_policy(folder)
+    if loading.has_safe_policy(folder):
+        meta, ac = loading.load_module(folder, itr, actor_critic, trust)
         ac.observation_space = space_from_json(meta["observation_space"])
         return meta, ac
-    ac = tp._load_pickled_module(folder, itr, trust)
+    ac = loading.load_pickled_module(folder, itr, trust)
     if env is None:
         raise SpinupError(
             f"{folder} does not say which spaces its policy is for; name its environment with "
             "--env (env=...)."
         )
-    made = tp._adapted(env, None, None)
+    made = given_env(env, None, None)
     ac.observation_space, ac.action_space = made.observation_space, made.action_space
     return {"env": {"id": getattr(getattr(made, "spec", None), "id", None)}}, ac
 
@@ -363,9 +364,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
     parser.add_argument("--onnx", metavar="FILE", required=True, help="file to write, an .onnx")
-    parser.add_argument(
-        "-i", "--itr", type=tp.whole(-1), default=-1, help="which save (-1: the last)"
-    )
+    parser.add_argument("-i", "--itr", type=whole(-1), default=-1, help="which save (-1: the last)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
     parser.add_argument(

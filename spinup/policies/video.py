@@ -1,6 +1,6 @@
 """Clips of a policy, made without a display.
 
-    from spinup.policies.play import load_policy_and_env
+    from spinup.policies.loading import load_policy_and_env
     from spinup.policies.video import record_episodes
 
     env, get_action = load_policy_and_env("data/ppo/ppo_s0", render_mode="rgb_array")

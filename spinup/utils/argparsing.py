@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 from spinup.utils.errors import SpinupError
@@ -23,3 +24,19 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
             hint = f"did you mean {near[0]}" if near else hint
         raise SpinupError(f"{message[0].upper()}{message[1:]}; {hint}.")
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The type of a flag whose value is a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            # argparse puts the flag's name in front
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return number
+
+    return convert

@@ -5,23 +5,29 @@ from collections.abc import Callable
 from typing import Any
 
 
-def forward(target: str, **moved: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a module whose names are those of `target` (PEP 562).
+def forward(
+    *targets: str, **moved: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a module whose names live elsewhere (PEP 562).
 
     A module is imported when a name in it is first used, so that importing the old path loads
     nothing else.
 
     Args:
-        target: the module that has the names.
-        moved: names that live in another module, and that module.
+        targets: the modules that have the names, looked through in this order.
+        moved: single names of other modules, and those modules.
     """
 
     def getattribute(name: str) -> Any:
-        return getattr(importlib.import_module(moved.get(name, target)), name)
+        for target in (moved[name],) if name in moved else targets:
+            module = importlib.import_module(target)
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"there is no name {name!r} in {' or '.join(targets)}")
 
     def names() -> list[str]:
-        own = dir(importlib.import_module(target))
-        return sorted({*moved, *(name for name in own if not name.startswith("__"))})
+        found = {name for target in targets for name in dir(importlib.import_module(target))}
+        return sorted({*moved, *(name for name in found if not name.startswith("__"))})
 
     return getattribute, names
 

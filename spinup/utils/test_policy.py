@@ -1,4 +1,4 @@
-"""The path that user code loads policies through; it lives in `spinup.policies.play`."""
+"""The path through which user code loads and plays policies; they live in `spinup.policies`."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from spinup.utils.forwarding import forward, run_main
 
 if TYPE_CHECKING:
+    from spinup.policies.loading import *  # noqa: F403
     from spinup.policies.play import *  # noqa: F403
 
-__getattr__, __dir__ = forward("spinup.policies.play")
+__getattr__, __dir__ = forward("spinup.policies.play", "spinup.policies.loading")
 
 if __name__ == "__main__":
     sys.exit(run_main("spinup.policies.play"))

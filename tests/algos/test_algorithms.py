@@ -12,8 +12,9 @@ import torch
 from gymnasium import spaces
 
 from spinup import registry
-from spinup.algos.pytorch.common.acting import load_actor_critic, make_get_action
+from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import space_from_json
+from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
 

@@ -17,8 +17,7 @@ from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.dqn import core as dqn_core
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.envs import space_to_json
-from spinup.policies import export
-from spinup.policies import play as tp
+from spinup.policies import export, loading
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
 
@@ -56,7 +55,7 @@ def test_every_algorithm_is_exported_and_acts_the_same(runs, tmp_path, algo, cap
     said = capsys.readouterr().out
     assert said.startswith(f"wrote {path}; against the original on 339 observations the largest ")
     # Not only by its own account: here against the network through torch, in an odd batch.
-    env, _ = tp.load_policy_and_env(run)
+    env, _ = loading.load_policy_and_env(run)
     obs = np.random.default_rng(1).normal(size=(7, *env.observation_space.shape))
     chooses = "deterministic" in ac.act.__code__.co_varnames
     wanted = ac.act(
@@ -123,7 +122,7 @@ def test_spaces_and_normalisers_are_folded_in(tmp_path, case):
     report = export.export_onnx(run, tmp_path / "p.onnx")
     assert report.observations == 339
     assert report.difference < 1e-5
-    get_action = tp.load_pytorch_policy(run, deterministic=True)
+    get_action = loading.load_pytorch_policy(run, deterministic=True)
     obs = np.random.default_rng(2).normal(size=(50, *observation_space.shape)) * 30 + 5
     obs = obs.astype(np.float32)
     found, wanted = actions_of(tmp_path / "p.onnx", obs), np.stack([get_action(o) for o in obs])

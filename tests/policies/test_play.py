@@ -22,6 +22,7 @@ from spinup import registry
 from spinup.algos.pytorch.common import nets
 from spinup.envs import adapt_env, env_record, make_env, space_to_json
 from spinup.envs.record import wrapper_records
+from spinup.policies import loading
 from spinup.policies import play as tp
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
@@ -74,7 +75,7 @@ OBS = np.random.default_rng(3).normal(scale=5, size=(40, 4)).astype(np.float32)
 
 def test_the_loaded_policy_is_the_saved_network(cartpole_run):
     run, ac = cartpole_run
-    env, get_action = tp.load_policy_and_env(run, deterministic=True)
+    env, get_action = loading.load_policy_and_env(run, deterministic=True)
     assert env.spec.id == "CartPole-v1"
     with torch.no_grad():
         wanted = ac.pi._distribution(torch.as_tensor(OBS)).logits.argmax(-1).tolist()
@@ -91,7 +92,7 @@ def test_deterministic_is_deterministic(tmp_path, env_id):
     env.close()
     act = lambda deterministic, seed: [  # noqa: E731
         np.asarray(get(o)).tolist()
-        for get in [tp.load_pytorch_policy(tmp_path / "run", "last", deterministic, seed=seed)]
+        for get in [loading.load_pytorch_policy(tmp_path / "run", "last", deterministic, seed=seed)]
         for o in obs * 3
     ]
     fixed = act(True, 0)
@@ -107,7 +108,7 @@ def test_saves_are_chosen_by_number(tmp_path):
     acs = {itr: save_run(tmp_path / "run", env, seed=i, itr=itr) for i, itr in enumerate((3, 20))}
 
     def same_as(ac, itr):
-        get_action = tp.load_pytorch_policy(tmp_path / "run", itr, True)
+        get_action = loading.load_pytorch_policy(tmp_path / "run", itr, True)
         with torch.no_grad():
             wanted = ac.pi._distribution(torch.as_tensor(OBS)).logits.argmax(-1).tolist()
         return [int(get_action(o)) for o in OBS] == wanted
@@ -117,15 +118,15 @@ def test_saves_are_chosen_by_number(tmp_path):
     for last in ("last", -1, "", None):
         assert same_as(acs[20], last)
     with pytest.raises(SpinupError):
-        tp.load_pytorch_policy(tmp_path / "run", 7)
+        loading.load_pytorch_policy(tmp_path / "run", 7)
     with pytest.raises(SpinupError, match="number of a save"):
-        tp.load_pytorch_policy(tmp_path / "run", "best")
+        loading.load_pytorch_policy(tmp_path / "run", "best")
 
 
 def test_arguments_of_the_environment_and_its_time_limit_come_back(tmp_path):
     env = make_env("Pendulum-v1", {"g": 3.5}, max_episode_steps=17)
     save_run(tmp_path / "run", env)
-    made, get_action = tp.load_policy_and_env(tmp_path / "run")
+    made, get_action = loading.load_policy_and_env(tmp_path / "run")
     assert made.unwrapped.g == 3.5
     result = tp.run_policy(made, get_action, num_episodes=1, render=False)
     assert result["EpLen"] == [17]
@@ -134,29 +135,29 @@ def test_arguments_of_the_environment_and_its_time_limit_come_back(tmp_path):
 def test_the_callers_environment_wins(cartpole_run):
     run, _ = cartpole_run
     mine = gym.make("CartPole-v1", max_episode_steps=5)
-    assert tp.load_policy_and_env(run, env=mine)[0] is mine
-    assert tp.load_policy_and_env(run, env=lambda: mine)[0] is mine
-    made, _ = tp.load_policy_and_env(run, env="CartPole-v0")
+    assert loading.load_policy_and_env(run, env=mine)[0] is mine
+    assert loading.load_policy_and_env(run, env=lambda: mine)[0] is mine
+    made, _ = loading.load_policy_and_env(run, env="CartPole-v0")
     assert made.spec.id.startswith("CartPole")
 
 
 def test_an_environment_that_does_not_fit_is_refused(cartpole_run):
     run, _ = cartpole_run
     with pytest.raises(SpinupError, match="observation space"):
-        tp.load_policy_and_env(run, env="Acrobot-v1")
+        loading.load_policy_and_env(run, env="Acrobot-v1")
 
 
 def test_wrappers_that_cannot_be_rebuilt_are_named(tmp_path):
     env = gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
     save_run(tmp_path / "run", env)
     with pytest.warns(UserWarning, match="NormalizeObservation") as caught:
-        tp.load_policy_and_env(tmp_path / "run")
+        loading.load_policy_and_env(tmp_path / "run")
     assert caught[0].filename == __file__  # it points at the caller
 
 
 def test_tensorflow_runs_are_named_as_such(tmp_path):
     (tmp_path / "tf1_save").mkdir()
-    for load in (tp.load_policy_and_env, tp.load_tf_policy):
+    for load in (loading.load_policy_and_env, loading.load_tf_policy):
         with pytest.raises(SpinupError, match="TensorFlow backend, which is not part"):
             load(tmp_path)
 
@@ -169,8 +170,8 @@ def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
         asked.update(folder=folder, itr=itr, deterministic=deterministic, **options)
         return None, lambda action_space: lambda o: action_space.n - 1
 
-    monkeypatch.setitem(tp.LOADERS, "tf1", load)
-    env, get_action = tp.load_policy_and_env(tmp_path, 3, True, env="CartPole-v1", seed=5)
+    monkeypatch.setitem(loading.LOADERS, "tf1", load)
+    env, get_action = loading.load_policy_and_env(tmp_path, 3, True, env="CartPole-v1", seed=5)
     assert get_action(None) == 1 and env.spec.id == "CartPole-v1"
     assert (asked["folder"], asked["itr"], asked["deterministic"]) == (tmp_path, 3, True)
     assert (asked["seed"], asked["trust_pickle"]) == (5, False)
@@ -178,13 +179,13 @@ def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
 
 def test_what_is_no_run_is_one_clear_sentence(tmp_path):
     with pytest.raises(SpinupError, match="not a folder"):
-        tp.load_policy_and_env(tmp_path / "nowhere")
+        loading.load_policy_and_env(tmp_path / "nowhere")
     with pytest.raises(SpinupError, match="holds no saved policy"):
-        tp.load_policy_and_env(tmp_path)
+        loading.load_policy_and_env(tmp_path)
     with pytest.raises(SpinupError, match="itr is the number of a save"):
-        tp._which([])
+        loading.which_save([])
     with pytest.raises(SpinupError, match="True or False"):
-        tp.load_policy_and_env(tmp_path, deterministic="no")
+        loading.load_policy_and_env(tmp_path, deterministic="no")
 
 
 @pytest.mark.parametrize("place", ["ppo", "."])
@@ -209,9 +210,9 @@ def test_a_malicious_pickle_in_place_of_any_file_is_not_executed(cartpole_run, b
     path.write_bytes(pickle.dumps(payload))
     if name.startswith("policy"):
         with pytest.raises(SpinupError):
-            tp.load_policy_and_env(run)
+            loading.load_policy_and_env(run)
     else:
-        tp.load_policy_and_env(run)[0].close()  # these files are not even opened
+        loading.load_policy_and_env(run)[0].close()  # these files are not even opened
     assert not trace.exists()
 
 
@@ -221,14 +222,14 @@ def test_a_run_of_pickles_alone_is_refused_unopened(tmp_path, bomb):
     (run / "pyt_save").mkdir(parents=True)
     torch.save(payload, run / "pyt_save" / "model.pt")
     (run / "vars.pkl").write_bytes(pickle.dumps({"env": payload}))
-    for load in (tp.load_policy_and_env, tp.load_pytorch_policy):
+    for load in (loading.load_policy_and_env, loading.load_pytorch_policy):
         with pytest.raises(SpinupError, match="trust_pickle=True"):
             load(run)
     assert tp.main([str(run), "-nr"]) == 2
     assert not trace.exists()
     # The bomb does go off when it is trusted: the tests above do not pass for want of powder.
     with pytest.raises(SpinupError, match="not a policy"):
-        tp.load_policy_and_env(run, trust_pickle=True)
+        loading.load_policy_and_env(run, trust_pickle=True)
     assert trace.exists()
 
 
@@ -238,14 +239,16 @@ def test_pickled_runs_work_with_the_opt_in(tmp_path):
     for path in (tmp_path / "run" / "pyt_save").glob("policy*"):
         path.unlink()
     (tmp_path / "run" / "vars.pkl").write_bytes(pickle.dumps({"env": env}))
-    _, get_action = tp.load_policy_and_env(tmp_path / "run", deterministic=True, trust_pickle=True)
+    _, get_action = loading.load_policy_and_env(
+        tmp_path / "run", deterministic=True, trust_pickle=True
+    )
     with torch.no_grad():
         wanted = ac.pi._distribution(torch.as_tensor(OBS)).logits.argmax(-1).tolist()
     assert [int(get_action(o)) for o in OBS] == wanted
     (tmp_path / "run" / "vars.pkl").unlink()
     with pytest.raises(SpinupError, match="env="):
-        tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
-    made, _ = tp.load_policy_and_env(tmp_path / "run", env="CartPole-v1", trust_pickle=True)
+        loading.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+    made, _ = loading.load_policy_and_env(tmp_path / "run", env="CartPole-v1", trust_pickle=True)
     assert made.spec.id == "CartPole-v1"
 
 
@@ -268,13 +271,13 @@ def test_a_module_named_in_the_file_is_imported_only_with_the_opt_in(tmp_path, m
     record[place] = "evil_module" if place == "module" else "evil_module:CartPole-v1"
     save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
     if place == "requested_id":
-        tp.load_policy_and_env(tmp_path / "run")  # a record of what was asked for, not used
+        loading.load_policy_and_env(tmp_path / "run")  # a record of what was asked for, not used
     else:
         with pytest.raises(SpinupError, match="import evil_module"):
-            tp.load_policy_and_env(tmp_path / "run")
+            loading.load_policy_and_env(tmp_path / "run")
     assert not trace.exists()
     if place != "requested_id":
-        tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+        loading.load_policy_and_env(tmp_path / "run", trust_pickle=True)
         assert trace.exists()
 
 
@@ -284,7 +287,7 @@ def test_an_id_that_makes_another_id_does_not_import_its_module(tmp_path, monkey
     record.update(id="GymV26Environment-v0", kwargs={"env_id": "evil_module:CartPole-v1"})
     save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
     with pytest.raises(SpinupError):
-        tp.load_policy_and_env(tmp_path / "run")
+        loading.load_policy_and_env(tmp_path / "run")
     assert not trace.exists()
 
 
@@ -296,9 +299,9 @@ def test_a_class_named_in_the_file_is_imported_only_with_the_opt_in(tmp_path, mo
     meta["class"] = {"module": "evil_module", "qualname": "Net"}
     path.write_text(json.dumps(meta))
     with pytest.raises(SpinupError, match="evil_module"):
-        tp.load_policy_and_env(tmp_path / "run")
+        loading.load_policy_and_env(tmp_path / "run")
     assert not trace.exists()
-    tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+    loading.load_policy_and_env(tmp_path / "run", trust_pickle=True)
     assert trace.exists()
 
 
@@ -309,8 +312,8 @@ class Mine(nets.MLPActorCritic):
 def test_the_callers_class_is_used_without_an_import(tmp_path):
     save_run(tmp_path / "run", make_env("CartPole-v1"), cls=Mine)
     with pytest.raises(SpinupError, match="actor_critic"):
-        tp.load_policy_and_env(tmp_path / "run")
-    _, get_action = tp.load_policy_and_env(tmp_path / "run", actor_critic=Mine)
+        loading.load_policy_and_env(tmp_path / "run")
+    _, get_action = loading.load_policy_and_env(tmp_path / "run", actor_critic=Mine)
     assert get_action(OBS[0]) in (0, 1)
 
 
@@ -320,8 +323,10 @@ def test_the_callers_class_is_used_without_an_import(tmp_path):
 def test_an_environment_that_cannot_be_rebuilt_asks_for_one(tmp_path, record):
     save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
     with pytest.raises(SpinupError, match="env="):
-        tp.load_policy_and_env(tmp_path / "run")
-    assert tp.load_policy_and_env(tmp_path / "run", env="CartPole-v1")[0].spec.id == "CartPole-v1"
+        loading.load_policy_and_env(tmp_path / "run")
+    assert (
+        loading.load_policy_and_env(tmp_path / "run", env="CartPole-v1")[0].spec.id == "CartPole-v1"
+    )
 
 
 def test_a_policy_saved_without_its_spaces_says_how_to_save_it(tmp_path):
@@ -330,7 +335,7 @@ def test_a_policy_saved_without_its_spaces_says_how_to_save_it(tmp_path):
     logger.save_state({}, None)
     logger.close()
     with pytest.raises(SpinupError, match="policy_meta"):
-        tp.load_policy_and_env(tmp_path / "run")
+        loading.load_policy_and_env(tmp_path / "run")
 
 
 # -------------------------------------------------------------------------------------- running
@@ -498,7 +503,7 @@ def own_action(ac, o):
 @pytest.mark.parametrize("algo", registry.algorithms())
 def test_every_algorithm_is_loaded_and_played_as_its_network_acts(runs, algo, capsys):
     run, ac = runs(algo)
-    env, get_action = tp.load_policy_and_env(run, deterministic=True)
+    env, get_action = loading.load_policy_and_env(run, deterministic=True)
     rng = np.random.default_rng(0)
     box = isinstance(env.action_space, spaces.Box)
     for _ in range(20):
@@ -531,7 +536,7 @@ def test_a_save_that_is_not_there_is_answered_with_those_that_are(tmp_path, save
             name = re.sub(r"\d*\.", f"{'' if itr is None else itr}.", old.name, count=1)
             shutil.copy(old, old.with_name(name))
     with pytest.raises(SpinupError) as error:
-        tp.load_policy_and_env(run, 7)
+        loading.load_policy_and_env(run, 7)
     assert str(error.value) == f"{run} holds no save number 7; it has {listed}."
 
 
@@ -588,7 +593,7 @@ def test_wrappers_are_put_on_again_with_their_arguments(tmp_path, name):
     save_run(tmp_path / "run", env)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "the policy was trained in")
-        made, get_action = tp.load_policy_and_env(tmp_path / "run", deterministic=True)
+        made, get_action = loading.load_policy_and_env(tmp_path / "run", deterministic=True)
     assert inside_out(made) == inside_out(env) == names
     assert made.observation_space == adapt_env(env).observation_space
     assert made.action_space == env.action_space
@@ -607,7 +612,7 @@ def test_wrappers_are_put_on_again_with_their_arguments(tmp_path, name):
 def test_the_wrappers_of_a_training_run_come_back(runs, tmp_path):
     make = WRAPPED["rescaled"][0]
     runs.train("ppo", tmp_path / "run", make)
-    made, _ = tp.load_policy_and_env(tmp_path / "run")
+    made, _ = loading.load_policy_and_env(tmp_path / "run")
     assert inside_out(made) == ["TimeLimit", "RescaleAction"] and made.unwrapped.g == 3.5
     assert made.action_space == make().action_space
     assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
@@ -634,12 +639,12 @@ def test_a_users_wrapper_is_imported_only_with_the_opt_in(tmp_path, monkeypatch)
     record["wrapper_specs"][-1]["class"] = "users_wrappers:Doubled"
     save_run(tmp_path / "run", env, env=record)
     with pytest.warns(UserWarning, match="inside Doubled"):
-        made, _ = tp.load_policy_and_env(tmp_path / "run")
+        made, _ = loading.load_policy_and_env(tmp_path / "run")
     assert "Doubled" not in inside_out(made)
     with pytest.raises(SpinupError, match=r"users_wrappers:Doubled .* cannot be imported"):
-        tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+        loading.load_policy_and_env(tmp_path / "run", trust_pickle=True)
     monkeypatch.setitem(sys.modules, "users_wrappers", module)
-    made, _ = tp.load_policy_and_env(tmp_path / "run", trust_pickle=True)
+    made, _ = loading.load_policy_and_env(tmp_path / "run", trust_pickle=True)
     assert inside_out(made) == ["TimeLimit", "Doubled"] and made.factor == 3.0
 
 
@@ -663,7 +668,7 @@ def test_a_wrapper_that_the_file_describes_wrongly_is_one_sentence(tmp_path, spe
     record["wrapper_specs"].append(spec)
     save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
     with pytest.raises(SpinupError, match="--env"):
-        tp.load_policy_and_env(tmp_path / "run")
+        loading.load_policy_and_env(tmp_path / "run")
 
 
 def test_recorders_named_in_a_file_write_nothing(tmp_path):
@@ -672,7 +677,7 @@ def test_recorders_named_in_a_file_write_nothing(tmp_path):
     path = "gymnasium.wrappers.rendering:RecordVideo"
     record["wrapper_specs"].append({"name": "RecordVideo", "class": path, "kwargs": video})
     save_run(tmp_path / "run", make_env("CartPole-v1"), env=record)
-    env, _ = tp.load_policy_and_env(tmp_path / "run")
+    env, _ = loading.load_policy_and_env(tmp_path / "run")
     assert inside_out(env) == ["TimeLimit"] and not (tmp_path / "elsewhere").exists()
 
 
@@ -681,7 +686,7 @@ def test_records_of_older_versions_still_work(tmp_path):
     record = env_record(env)
     del record["wrapper_specs"]
     save_run(tmp_path / "run", env, env=record)
-    made, get_action = tp.load_policy_and_env(tmp_path / "run")
+    made, get_action = loading.load_policy_and_env(tmp_path / "run")
     assert tp.run_policy(made, get_action, num_episodes=1, render=False)["EpLen"] == [11]
 
 
@@ -735,7 +740,7 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
         "spinup: The file does not say by which id its environment is made; pass one with env=... "
         "(--env on the command line).\n"
     )
-    made, _ = tp.load_policy_and_env(tmp_path / "run", env=Own)
+    made, _ = loading.load_policy_and_env(tmp_path / "run", env=Own)
     assert isinstance(made, Own)
 
 
@@ -750,7 +755,7 @@ def test_an_argument_without_a_value_is_true_and_swallows_no_flag():
 def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
     save_run(tmp_path / "run", make_env("Pendulum-v1", {"g": 3.5}, max_episode_steps=17))
     run = str(tmp_path / "run")
-    made, _ = tp.load_policy_and_env(run, env_kwargs={"g": 1.0})
+    made, _ = loading.load_policy_and_env(run, env_kwargs={"g": 1.0})
     assert made.unwrapped.g == 1.0 and made._max_episode_steps == 17
     args = [run, "-nr", "-n", "1", "--env_kwargs:max_episode_steps", "4"]
     assert tp.main(args) == 0 and "EpLen 4" in capsys.readouterr().out
@@ -773,7 +778,7 @@ def test_a_window_is_opened_also_where_observations_are_converted(monkeypatch):
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_get_action_costs_microseconds(runs, env_id, deterministic):
     run, _ = runs("ppo", env_id, ac_kwargs={"hidden_sizes": (64, 64)})
-    env, get_action = tp.load_policy_and_env(run, deterministic=deterministic)
+    env, get_action = loading.load_policy_and_env(run, deterministic=deterministic)
     o, _ = env.reset(seed=0)
     seconds = min(timeit.repeat(lambda: get_action(o), number=200, repeat=20)) / 200
     # The goal is 40, and 5 to 9 is what benchmarks/get_action.py measures; the rest is for busy
@@ -963,22 +968,22 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     env_id = "CartPole-v1" if discrete else "Pendulum-v1"
     path = run / "pyt_save" / "model.pt"
     with pytest.raises(SpinupError) as error:
-        tp.load_policy_and_env(run, env=env_id)
+        loading.load_policy_and_env(run, env=env_id)
     assert str(error.value) == (
         f"{path} is a pickle, which can run any program when it is opened; if you trust who made "
         "it, pass trust_pickle=True (--trust-pickle)."
     )
     # The environment in vars.pkl is of a package that is not installed.
     with pytest.raises(SpinupError, match=r"No module named 'gym'.*pass one with env=\.\.\. \(--"):
-        tp.load_policy_and_env(run, trust_pickle=True)
+        loading.load_policy_and_env(run, trust_pickle=True)
 
-    env, get_action = tp.load_policy_and_env(run, "last", True, env=env_id, trust_pickle=True)
+    env, get_action = loading.load_policy_and_env(run, "last", True, env=env_id, trust_pickle=True)
     weights = torch.load(run / "weights.pt", weights_only=True)
     for _ in range(20):
         o = env.observation_space.sample() if not discrete else OBS[_]
         np.testing.assert_allclose(get_action(o), by_hand(algo, weights, o), atol=1e-5)
         assert env.action_space.contains(get_action(o))
-    sampled = tp.load_policy_and_env(run, env=env_id, trust_pickle=True, seed=0)[1]
+    sampled = loading.load_policy_and_env(run, env=env_id, trust_pickle=True, seed=0)[1]
     different = {np.asarray(sampled(OBS[0][: len(o)] / 9)).tobytes() for _ in range(30)}
     assert len(different) > 1 or algo in ("ddpg", "td3")
     args = [str(run), "-nr", "-n", "1", "-l", "5", "--env", env_id]
@@ -1011,4 +1016,4 @@ def test_a_pickle_of_classes_that_are_not_here_is_one_sentence(tmp_path):
     finally:
         del sys.modules["gone_module"]
     with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*; run where the"):
-        tp.load_policy_and_env(tmp_path, trust_pickle=True)
+        loading.load_policy_and_env(tmp_path, trust_pickle=True)

@@ -382,7 +382,7 @@ def test_the_bombs_go_off(tmp_path):
 def open_in_every_way(runs, spec, out):
     """Resume, load, replay and plot what is in `out`; returns what resuming printed."""
     from spinup.analysis.plot import get_datasets
-    from spinup.policies.play import load_policy_and_env
+    from spinup.policies.loading import load_policy_and_env
 
     for itr in (None, 3):
         for load in (load_policy, load_policy_and_env):

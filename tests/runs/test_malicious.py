@@ -24,7 +24,7 @@ import torch
 from spinup import registry
 from spinup.analysis import compare, plot
 from spinup.envs import make_env
-from spinup.policies import export
+from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.runs import checkpoints
 from spinup.utils.errors import SpinupError
@@ -118,7 +118,7 @@ def outcome(action, *args):
 
 
 def play(run):
-    env, get_action = tp.load_policy_and_env(run, deterministic=True)
+    env, get_action = loading.load_policy_and_env(run, deterministic=True)
     o, _ = env.reset(seed=0)
     env.step(get_action(o))
     env.close()

@@ -15,7 +15,7 @@ def test_type_checkers_see_the_modules_that_names_come_from(name, repo_root):
     tree = ast.parse((repo_root / f"spinup/utils/{name}.py").read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     call = next(c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "forward")
-    at_run_time = {(call.args[0].value, "*")}
+    at_run_time = {(target.value, "*") for target in call.args}
     at_run_time |= {(moved.value.value, moved.arg) for moved in call.keywords}
     block = next(node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"

@@ -22,7 +22,7 @@ from spinup.algos.pytorch.acer.continuous import continuous_loss_pi, continuous_
 from spinup.algos.pytorch.acer.core import GaussianBehavior, MLPActorCritic, StochasticDuelingQ
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, make_env
-from spinup.policies.play import load_policy_and_env
+from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)

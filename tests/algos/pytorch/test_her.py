@@ -20,7 +20,8 @@ from spinup.algos.pytorch.td3.td3 import td3_update
 from spinup.envs import make_env
 from spinup.envs.bitflip import BitFlip
 from spinup.envs.goals import Goals
-from spinup.policies.play import load_policy_and_env, run_policy
+from spinup.policies.loading import load_policy_and_env
+from spinup.policies.play import run_policy
 from spinup.runs.packing import pack, unpack
 from spinup.runs.run import StopTraining
 from spinup.utils.errors import SpinupError

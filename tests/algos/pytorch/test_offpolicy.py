@@ -13,7 +13,7 @@ from torch.optim import Adam
 from spinup.algos.pytorch.common.offpolicy import flat, minimize
 from spinup.algos.pytorch.ddpg import core
 from spinup.envs import make_env
-from spinup.policies.play import load_policy_and_env
+from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
 
 TINY = {"start_steps": 10, "update_after": 10, "update_every": 5, "batch_size": 8}

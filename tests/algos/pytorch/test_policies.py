@@ -17,7 +17,6 @@ from spinup.algos.pytorch.common.acting import (
     ActPolicy,
     NetPolicy,
     StepPolicy,
-    load_actor_critic,
     make_get_action,
     make_policy,
     takes_batches,
@@ -28,6 +27,7 @@ from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
 from spinup.envs.spaces import space_to_json
 from spinup.envs.streams import make_streams
+from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError

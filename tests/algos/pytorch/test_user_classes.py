@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.pytorch.ppo import core
-from spinup.policies.play import load_policy_and_env
+from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
 
 ALGOS = ["ppo", "vpg", "trpo", "reinforce"]

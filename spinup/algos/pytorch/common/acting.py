@@ -5,7 +5,6 @@ at a time. The default networks therefore act through a NumPy copy of their weig
 epoch; networks of the user's own act through their own `step`.
 """
 
-import importlib
 import inspect
 
 import numpy as np
@@ -14,8 +13,6 @@ from torch import nn
 
 from spinup.algos.common.collect import env_actions
 from spinup.algos.pytorch.common import nets, qnets
-from spinup.cli.plan import activation
-from spinup.envs.spaces import space_from_json
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state, set_global_state
 
@@ -366,97 +363,3 @@ def make_get_action(ac, deterministic=False, rng=None, action_space=None):
         return to_env(_array(act)[None])[0]
 
     return get_action_slow
-
-
-# The classes a saved policy may name without the caller's say-so.
-KNOWN_CLASSES = {
-    ("spinup.algos.pytorch.common.nets", "MLPActorCritic"),
-    ("spinup.algos.pytorch.reinforce.core", "MLPPolicy"),
-    *((f"spinup.algos.pytorch.{algo}.core", "MLPActorCritic") for algo in ("ddpg", "td3", "sac")),
-    ("spinup.algos.pytorch.dqn.core", "MLPQNetwork"),
-    ("spinup.algos.pytorch.acer.core", "MLPActorCritic"),
-    ("spinup.algos.pytorch.her.core", "GoalActorCritic"),
-}
-
-
-def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
-    """Rebuild the network that `meta` describes and give it the saved weights.
-
-    Only the library's own classes are built from a file alone. A user's class must be passed as
-    `actor_critic`, or, with `trust_code=True`, is imported by the name in the file.
-    """
-    cls = actor_critic or _saved_class(meta.get("class"), trust_code)
-    kwargs = meta.get("ac_kwargs") or {}
-    if not isinstance(kwargs, dict):
-        raise SpinupError(f"the saved ac_kwargs are {str(kwargs)[:80]}, not arguments by name")
-    kwargs = dict(kwargs)
-    if isinstance(kwargs.get("activation"), str):
-        kwargs["activation"] = activation(kwargs["activation"], "pytorch")
-    observation_space = space_from_json(meta["observation_space"])
-    action_space = space_from_json(meta["action_space"])
-    try:
-        if actor_critic is None and not trust_code:
-            # First without memory: a file of a few bytes could ask for all there is.
-            with torch.device("meta"):
-                shapes = cls(observation_space, action_space, **kwargs).state_dict()
-            shapes = {name: tuple(t.shape) for name, t in shapes.items()}
-            if shapes != {name: t.shape for name, t in tensors.items()}:
-                raise SpinupError(
-                    f"the saved weights do not fit {cls.__name__} with the saved ac_kwargs"
-                )
-        ac = cls(observation_space, action_space, **kwargs)
-        ac.load_state_dict({name: torch.from_numpy(np.array(t)) for name, t in tensors.items()})
-    except SpinupError:
-        raise
-    except Exception as error:  # arguments from a file can make a constructor raise anything
-        name = getattr(cls, "__name__", repr(cls))  # a partial has none
-        raise SpinupError(
-            f"the saved weights do not fit {name}: {type(error).__name__}: {str(error)[:500]}"
-        ) from error
-    ac.action_space = action_space
-    return ac.eval()
-
-
-def _saved_class(name, trust_code):
-    name = name if isinstance(name, dict) else {}
-    key = (str(name.get("module")), str(name.get("qualname")))
-    if key not in KNOWN_CLASSES and not trust_code:
-        raise SpinupError(
-            f"the policy was saved from the class {key[0]}.{key[1]}, which is not the "
-            "library's own: pass it as actor_critic, or trust the code that the file names"
-        )
-    try:
-        obj = importlib.import_module(key[0])
-        for part in key[1].split("."):
-            obj = getattr(obj, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpinupError(
-            f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): run "
-            "where it can be, or pass it as actor_critic"
-        ) from error
-    return obj
-
-
-# Classes with a filter of observations in front.
-_FILTERED = (*_SAMPLERS, nets.MLPCritic, qnets.MLPQFunction)
-
-
-def modernize(ac):
-    """A module that the original Spinning Up pickled, with what its classes have gained since.
-
-    Its classes are found under their old names, and are ours; but what was pickled has neither a
-    filter of observations nor the middle of the action range.
-    """
-    if not isinstance(ac, nn.Module):
-        return ac
-    for module in ac.modules():
-        if isinstance(module, _FILTERED) and not hasattr(module, "obs_filter"):
-            module.obs_filter = nn.Identity()
-        if isinstance(module, qnets.BoundedActor) and not hasattr(module, "act_center"):
-            head = module.mu_layer if hasattr(module, "mu_layer") else module.pi[-2]
-            limit = torch.as_tensor(module.__dict__.pop("act_limit"), dtype=torch.float32)
-            module.register_buffer("act_limit", limit.expand(head.out_features).clone())
-            module.register_buffer("act_center", torch.zeros(head.out_features))
-    if isinstance(getattr(ac, "pi", None), qnets.SquashedGaussianMLPActor):
-        ac.discrete = False
-    return ac.eval()

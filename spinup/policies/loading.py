@@ -1,0 +1,285 @@
+"""Loading a trained policy, and the environment that it was trained in.
+
+    env, get_action = load_policy_and_env("data/ppo/ppo_s0", deterministic=True)
+
+Nothing in a run directory is executed: the network is rebuilt from JSON and safetensors, and the
+environment from an id that is registered here. Runs of the original Spinning Up hold only pickles,
+which can run any program when they are opened; those need `trust_pickle=True` (`--trust-pickle`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup.policies.environments import check_spaces_agree, given_env, saved_env
+from spinup.policies.video import prepare_headless_rendering
+from spinup.utils.errors import SpinupError
+
+GetAction = Callable[[Any], Any]
+
+
+def load_policy_and_env(
+    fpath: str | Path,
+    itr: int | str | None = "last",
+    deterministic: bool = False,
+    *,
+    env: Any = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    actor_critic: Any = None,
+    trust_pickle: bool = False,
+    render_mode: str | None = None,
+    seed: int | None = None,
+) -> tuple[Any, GetAction]:
+    """Loads a saved policy and makes the environment that it was trained in.
+
+    Args:
+        fpath: Run directory.
+        itr: Which save: its number; 'last' or -1 means the one without a number, else the newest.
+        deterministic: Act by the policy's mode instead of sampling from it.
+        env: Environment to use instead: an id, a function that makes one, or an environment.
+        env_kwargs: Arguments of the environment, over those that were saved; for an id only.
+        actor_critic: The class of the network, where it was not one of the library's own.
+        trust_pickle: Allows what can run code from the file: opening pickles (runs of the original
+            Spinning Up), and importing the modules of the network's class and of the environment
+            that the file names.
+        render_mode: How the environment draws: 'human', 'rgb_array' or None.
+        seed: Seed of the actions that are sampled; None draws one.
+
+    Returns:
+        `(env, get_action)`: `get_action(obs)` gives the action to pass to `env.step`.
+    """
+    if not isinstance(deterministic, bool | np.bool_):
+        raise SpinupError(f"deterministic is True or False, not {deterministic!r}.")
+    check_seed(seed)
+    folder = run_folder(fpath)
+    prepare_headless_rendering()
+    meta, act_in = LOADERS[backend_of(folder)](
+        folder,
+        itr,
+        bool(deterministic),
+        actor_critic=actor_critic,
+        trust_pickle=trust_pickle,
+        seed=seed,
+    )
+    if meta is not None:
+        made = saved_env(env, env_kwargs, meta, render_mode, trust_pickle)
+        check_spaces_agree(meta, made)
+    elif env is not None:
+        made = given_env(env, env_kwargs, render_mode)
+    else:
+        made = _unpickle_env(folder, itr)
+    return made, act_in(made.action_space)
+
+
+def load_pytorch_policy(
+    fpath: str | Path,
+    itr: int | str | None = "last",
+    deterministic: bool = False,
+    *,
+    actor_critic: Any = None,
+    trust_pickle: bool = False,
+    seed: int | None = None,
+) -> GetAction:
+    """The policy alone: `get_action(obs)`. Arguments as for `load_policy_and_env`."""
+    folder = run_folder(fpath)
+    _, act_in = _load_pytorch(
+        folder,
+        itr,
+        bool(deterministic),
+        actor_critic=actor_critic,
+        trust_pickle=trust_pickle,
+        seed=seed,
+    )
+    return act_in(None)
+
+
+def load_tf_policy(
+    fpath: str | Path, itr: int | str | None = "last", deterministic: bool = False
+) -> GetAction:
+    """The place of the TensorFlow backend's policies, which this version does not have."""
+    raise SpinupError(
+        f"{fpath} was trained with the TensorFlow backend, which is not part of this version; "
+        "train with the PyTorch backend instead."
+    )
+
+
+def run_folder(fpath: str | Path) -> Path:
+    folder = Path(fpath).expanduser()
+    if not folder.is_dir():
+        raise SpinupError(f"{fpath} is not a folder; give the run directory of a trained policy.")
+    return folder
+
+
+def _saves(folder: Path) -> Path:
+    return folder / "pyt_save" if (folder / "pyt_save").is_dir() else folder
+
+
+def has_safe_policy(folder: Path) -> bool:
+    return any(re.fullmatch(r"policy\d*\.json", p.name) for p in _saves(folder).iterdir())
+
+
+def backend_of(folder: Path) -> str:
+    """Which backend's files a run directory holds."""
+    names = [p.name for p in folder.iterdir() if p.is_dir()]
+    if "pyt_save" not in names and any(
+        re.fullmatch(r"tf1_save\d*|simple_save\d*", n) for n in names
+    ):
+        return "tf1"
+    return "pytorch"
+
+
+def _load_pytorch(
+    folder: Path,
+    itr: int | str | None,
+    deterministic: bool,
+    *,
+    actor_critic: Any,
+    trust_pickle: bool,
+    seed: int | None,
+) -> Loaded:
+    # Here and not at the top, as in all functions below: importing torch takes a second.
+    from spinup.algos.pytorch.common.acting import make_get_action
+
+    meta: dict[str, Any] | None = None
+    if has_safe_policy(folder):
+        meta, ac = load_module(folder, itr, actor_critic, trust_pickle)
+    else:
+        ac = load_pickled_module(folder, itr, trust_pickle)
+
+    def act_in(action_space: Any) -> GetAction:
+        if getattr(ac, "action_space", None) is None:  # modules of the original do not know it
+            if action_space is None:
+                raise SpinupError(
+                    f"The module pickled in {folder} does not know its action space; use "
+                    "load_policy_and_env with env=..., which tells it."
+                )
+            ac.action_space = action_space
+        rng = np.random.default_rng(seed)
+        get_action: GetAction = make_get_action(ac, deterministic, rng)
+        return get_action
+
+    return meta, act_in
+
+
+def _load_tf1(folder: Path, itr: int | str | None, deterministic: bool, **_: Any) -> Loaded:
+    get_action = load_tf_policy(folder, itr, deterministic)
+    return None, lambda action_space: get_action
+
+
+# What is known of the run (None: only its pickles know), and from the environment's action space to
+# `get_action`.
+Loaded = tuple[dict[str, Any] | None, Callable[[Any], GetAction]]
+# A backend's name -> how its policies are opened. A backend that is added has its loader here.
+LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
+
+
+def load_module(
+    folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
+) -> tuple[dict[str, Any], Any]:
+    """What was saved of a policy, and its network, rebuilt from JSON and safetensors."""
+    from spinup.policies.networks import load_actor_critic
+    from spinup.policies.saved import load_policy
+
+    number = which_save(itr)
+    saved = saved_numbers(folder)
+    if number != "last" and number not in saved:
+        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+    meta, tensors = load_policy(folder, number)
+    missing = [key for key in ("observation_space", "action_space") if key not in meta]
+    if missing:
+        raise SpinupError(
+            f"The policy in {folder} was saved without its {' and '.join(missing)}; "
+            "save it with setup_pytorch_saver(ac, policy_meta=...)."
+        )
+    return meta, load_actor_critic(meta, tensors, actor_critic, trust_code=trust)
+
+
+def which_save(itr: int | str | None) -> int | str:
+    """A number, or 'last' for every way of saying it (the original uses '' and -1)."""
+    if itr is None or itr in ("", "last", -1, "-1"):
+        return "last"
+    try:
+        return int(itr)
+    except (ValueError, TypeError):
+        raise SpinupError(f"itr is the number of a save, or 'last', not {itr!r}.") from None
+
+
+def saved_numbers(folder: Path, kind: str = r"policy(\d*)\.json") -> list[int | None]:
+    """The numbers of the saves in a run directory, in order; None is the one without a number."""
+    found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
+    numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
+    return numbers + [None] if "" in found else numbers
+
+
+def _listed(numbers: Sequence[int | None]) -> str:
+    """Saves in a sentence."""
+    shown = ["the last one (-1)" if n is None else str(n) for n in numbers]
+    if len(shown) > 12:
+        shown = [*shown[:5], "...", *shown[-6:]]
+    return ", ".join(shown) if shown else "none"
+
+
+def check_seed(seed: Any) -> None:
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if seed is not None and not (whole and seed >= 0):
+        raise SpinupError(f"seed is a whole number, zero or more, not {seed!r}.")
+
+
+# ------------------------------------------------------------------ pickles, behind the opt-in
+
+
+def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any:
+    number = which_save(itr)
+    saved = saved_numbers(folder, r"model(\d*)\.pt")
+    if not saved:
+        below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
+        such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
+        wanted = such or "the run directory of a trained one"
+        raise SpinupError(f"{folder} holds no saved policy; give {wanted}.")
+    if number != "last" and number not in saved:
+        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+    which = saved[-1] if number == "last" else number
+    path = _saves(folder) / f"model{'' if which is None else which}.pt"
+    if not trust:
+        raise SpinupError(
+            f"{path} is a pickle, which can run any program when it is opened; "
+            "if you trust who made it, pass trust_pickle=True (--trust-pickle)."
+        )
+    import torch
+
+    from spinup.policies.networks import modernize
+
+    try:
+        ac = torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as error:  # opening a pickle can raise whatever its classes raise
+        raise SpinupError(
+            f"{path} cannot be opened ({type(error).__name__}: {error}); run where the classes "
+            "that it was made of can be imported."
+        ) from error
+    if not callable(getattr(ac, "act", None)):
+        raise SpinupError(f"{path} holds a {type(ac).__name__} without act(obs), not a policy.")
+    return modernize(ac)
+
+
+def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
+    """The environment of a run of the original; reached only when pickles are trusted."""
+    import pickle
+
+    number = which_save(itr)
+    names = ["vars.pkl"] if number == "last" else [f"vars{number}.pkl", "vars.pkl"]
+    problem: Exception | None = None
+    for name in names:
+        try:
+            with open(folder / name, "rb") as file:
+                return given_env(pickle.load(file)["env"], None, None)
+        except Exception as error:  # opening a pickle can raise whatever its classes raise
+            problem = error
+    raise SpinupError(
+        f"The environment saved in {folder} cannot be opened ({problem!r}); "
+        "pass one with env=... (--env)."
+    ) from problem
