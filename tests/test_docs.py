@@ -18,6 +18,8 @@ import spinup.policies.play
 import spinup.quickstart
 from spinup import SpinupError, registry, run
 from spinup.cli import plan as cli
+from spinup.cli.main import run_file
+from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +68,7 @@ def spinup_words(words):
 
 def planned(function, args, preset=None):
     """Check a training command completely without running it."""
-    if cli.wants_help(args):
+    if wants_help(args):
         return
     for cell in cli.plan(function, args, "x", preset=preset).grid.cells(function):
         resolve_env_id(cell.kwargs["env_name"])
@@ -158,7 +160,7 @@ def tiny(words):
     rest = spinup_words(words)
     if rest is not None and (rest[0] in run.TOOLS or rest[0] == "help"):
         return words
-    if cli.wants_help(words):
+    if wants_help(words):
         return words
     small = {"--epochs": "2", "--steps_per_epoch": "64", "--num_threads": "1"}
     name = words[2].rpartition(".")[2] if rest is None else registry.resolve(rest[0])[0]
@@ -181,7 +183,7 @@ def execute(words):
         assert run.main(rest) == 0
         return
     _, backend, name, _ = words[2].rsplit(".", 3)
-    cli.main(registry.load(name, backend), words[3:])
+    run_file(registry.load(name, backend), words[3:])
 
 
 RUN_BASH = [
@@ -331,7 +333,7 @@ def test_a_readme_explains_exactly_the_columns_that_are_logged(name, tmp_path, c
     args = ["--steps", "32", "--epochs", "1", "--data_dir", str(tmp_path), "--num_threads", "1"]
     if not registry.get(name).on_policy:
         args += ["--num_test_episodes", "1"]
-    cli.main(registry.load(name, "pytorch"), args)  # with the preset beside the file
+    run_file(registry.load(name, "pytorch"), args)  # with the preset beside the file
     capsys.readouterr()
     lines = (tmp_path / name / f"{name}_s0" / "progress.txt").read_text().splitlines()
     assert explained == lines[0].split("\t")

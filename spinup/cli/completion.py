@@ -42,8 +42,8 @@ class Words:
 
 def collect() -> Words:
     """Everything there is to complete, from the registry, the sources and Gymnasium."""
-    from spinup import run
     from spinup.cli import flags as known
+    from spinup.cli.main import TOOLS
 
     flags: dict[str, tuple[str, ...]] = {}
     values: dict[str, tuple[str, ...]] = {}
@@ -56,14 +56,14 @@ def collect() -> Words:
             flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
             values.update(choices)
         flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
-    for name, (module, _) in run.TOOLS.items():
+    for name, (module, _) in TOOLS.items():
         flags[name] = _tool_flags(module)
     for flag in ("--act", "--ac_kwargs:activation"):
         values[flag] = tuple(ACTIVATIONS)
     for flag in ("--env", "--env_name"):
         values[flag] = _environments()
     values["--executor"] = ("local", "ray", "slurm")
-    return Words((*registry.exports(), *run.TOOLS, "help"), flags, values)
+    return Words((*registry.exports(), *TOOLS, "help"), flags, values)
 
 
 def _source(module: str) -> ast.Module | None:

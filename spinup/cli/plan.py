@@ -3,7 +3,7 @@
 `python -m spinup.run ppo` and an algorithm's own file (`python -m spinup.algos.pytorch.ppo.ppo`)
 share everything here: every keyword of the function is a flag, several values make a grid. All of a
 command line is checked before anything is created; what is wrong with it is said in one sentence
-(SpinupError). `flags` reads the words, `cli_help` explains them, `estimate` says what they cost.
+(SpinupError). `flags` reads the words, `usage` explains them, `estimate` says what they cost.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from spinup.cli.flags import (
     is_width,
     parameter_of,
     parse_value,
-    source_of,
     split_flags,
     value_of,
     values_of,
 )
-from spinup.cli.usage import usage, wants_help
 from spinup.grids.experiments import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
 from spinup.runs.arguments import Domain
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import Shards, abort, mpi_fork, num_procs, under_launcher
+from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, under_launcher
 
 __all__ = [
     "NOT_FLAGS",
@@ -47,14 +45,11 @@ __all__ = [
     "activation",
     "arguments",
     "execute",
-    "fail",
-    "main",
     "parse_value",
     "plan",
+    "preset_keys",
     "read_preset",
     "split_flags",
-    "usage",
-    "wants_help",
 ]
 
 
@@ -101,7 +96,7 @@ def read_preset(path: str | Path) -> dict[str, Any]:
     return preset
 
 
-def _preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     """A preset as flat keys, the entries of its dicts as `a:b`, aliases resolved."""
     keys: dict[str, Any] = {}
     for name, value in preset.items():
@@ -151,7 +146,7 @@ def plan(
 
     chosen = once("config", preset)
     if chosen is not None:
-        for key, value in _preset_keys(read_preset(chosen), chosen).items():
+        for key, value in preset_keys(read_preset(chosen), chosen).items():
             typed = f"{key} in {Path(chosen).name}"
             parameter = parameter_of(algo_fn, key, typed)
             if key not in values:
@@ -379,40 +374,8 @@ def _import_from_here() -> None:
         sys.path.append(here)
 
 
-# --------------------------------------------------------------------------------------------- main
-
-
-def fail(error: SpinupError) -> int:
-    """Say in one line what was wrong; the exit code for it."""
-    sentence = f"spinup: {' '.join(str(error).split())}"
-    try:
-        several = num_procs() > 1
-    except SpinupError:  # MPI itself may be what is wrong
-        several = False
-    if several:
-        abort(sentence, 2)  # the other processes may not have noticed
-    print(sentence, file=sys.stderr)
-    return int(getattr(error, "exit_code", 2))  # 1 where the input was right and runs failed
-
-
 def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
-    """Run an algorithm's own file: the `config.json` beside it, and flags over that.
+    """`spinup.cli.main.run_file`, under the name that the algorithms' files still use."""
+    from spinup.cli.main import run_file
 
-    Ends the program with exit code 2 and one sentence when the command line is wrong.
-    """
-    words = list(sys.argv[1:] if argv is None else argv)
-    preset = source_of(algo_fn).with_name("config.json")
-    try:
-        if wants_help(words):
-            shown = _preset_keys(read_preset(preset), preset) if preset.is_file() else {}
-            print(usage(algo_fn, f"python {source_of(algo_fn).name}", shown))
-            return
-        execute(algo_fn, plan(algo_fn, words, algo_fn.__name__, preset=_if_file(preset)))
-    except SpinupError as error:
-        sys.exit(fail(error))
-    except KeyboardInterrupt:  # the run has saved itself and said how to go on
-        sys.exit(130)
-
-
-def _if_file(path: Path) -> Path | None:
-    return path if path.is_file() else None
+    run_file(algo_fn, argv)

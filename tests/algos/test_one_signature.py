@@ -13,6 +13,7 @@ import pytest
 
 from spinup import registry, run
 from spinup.cli import plan as cli
+from spinup.cli.main import run_file
 
 # What JSON cannot say, and what belongs to one call and not to a set of hyperparameters.
 NOT_IN_PRESETS = {"env_fn", "actor_critic", "logger_kwargs", "resume", "overwrite", "progress"}
@@ -241,7 +242,7 @@ def test_signature_preset_readme_docstring_and_help_agree(name, backend):
     shown = {key: d for key, d in defaults.items() if key not in (*cli.NOT_FLAGS, "logger_kwargs")}
     helps = {
         "spinup": printed(run.main, [f"{name}_{backend}", "--help"]),
-        "file": printed(cli.main, function, ["--help"]),
+        "file": printed(run_file, function, ["--help"]),
     }
     for where, output in helps.items():
         entries = help_entries(output)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spinup import registry, run
 from spinup.cli import plan as cli
+from spinup.cli.usage import wants_help
 from spinup.grids.experiments import ExperimentGrid
 from spinup.utils.errors import SpinupError
 
@@ -131,7 +132,7 @@ def test_parse_value_gives_plain_data_for_any_text(text):
 
 @given(st.lists(st.text(max_size=8), max_size=4))
 def test_any_words_either_run_or_end_with_exit_code_2(words):
-    if not cli.wants_help(words):
+    if not wants_help(words):
         assert spinup("fake", *words) in (0, 2)
 
 
@@ -484,7 +485,7 @@ def test_tools_get_their_words_and_return_their_exit_code(tool, monkeypatch):
     got = []
     module = types.ModuleType(tool)
     module.main = lambda argv=None: got.append(argv)
-    monkeypatch.setitem(sys.modules, f"spinup.utils.{tool}", module)
+    monkeypatch.setitem(sys.modules, run.TOOLS[tool][0], module)
     assert spinup(tool, "some/dir", "--flag") == 0
     assert got == [["some/dir", "--flag"]]
     module.main = lambda argv=None: 3
@@ -499,7 +500,7 @@ def test_parse_and_execute_grid_search_is_callable_from_python():
 # ------------------------------------------------------------------------- an algorithm's own file
 
 SCRIPT = """
-    from spinup.cli.plan import main
+    from spinup.cli.main import run_file
 
 
     def mini(env_fn, ac_kwargs={}, seed=0, steps_per_epoch=10, epochs=1, gamma=0.9,
@@ -511,7 +512,7 @@ SCRIPT = """
 
 
     if __name__ == "__main__":
-        main(mini)
+        run_file(mini)
 """
 
 

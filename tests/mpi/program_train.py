@@ -30,7 +30,7 @@ if __name__ == "__main__":
 import gymnasium as gym  # noqa: E402
 
 from spinup import ppo_pytorch  # noqa: E402
-from spinup.cli.plan import fail  # noqa: E402
+from spinup.cli.main import fail  # noqa: E402
 from spinup.utils.errors import SpinupError  # noqa: E402
 from spinup.utils.mpi_tools import proc_id  # noqa: E402
 

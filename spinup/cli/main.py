@@ -1,0 +1,127 @@
+"""The command line: `spinup CMD ...`, and what `python ppo.py ...` does (`run_file`).
+
+Only finds out what was asked for and hands it over: the algorithms come from the registry, their
+flags from their signatures (`spinup.cli.plan`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spinup import registry
+from spinup.cli import plan as cli
+from spinup.cli.flags import source_of
+from spinup.cli.usage import usage, wants_help
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import abort, num_procs
+
+# Commands that are not algorithms -> the module whose `main(argv)` does the work, what it does.
+TOOLS = {
+    "plot": ("spinup.analysis.plot", "learning curves of one or more run directories"),
+    "compare": ("spinup.analysis.compare", "which algorithm is better, and how sure that is"),
+    "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
+    "export": ("spinup.policies.export", "write a trained policy as an ONNX file"),
+    "completion": ("spinup.cli.completion", "a script for Tab completion in bash or zsh"),
+}
+
+
+def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
+    """Run algorithm `cmd` (`ppo`, `ppo_pytorch`) with the words `args` of a command line."""
+    name, backend = registry.resolve(cmd)
+    cli.split_flags([word for word in args if word != "-h"])  # malformed: no need for a framework
+    function = registry.load(name, backend)
+    if wants_help(args):
+        print(usage(function, f"spinup {cmd}", {}))
+        return
+    cli.execute(function, cli.plan(function, args, f"cmd_{name}_{backend}", backend))
+
+
+def _list(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def overview() -> str:
+    """The text of `spinup --help`."""
+    rows = "\n".join(
+        f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
+        f"{_list(row.action_spaces)} actions ({_list(row.backends)})"
+        for row in registry.ROWS
+    )
+    tools = "\n".join(f"  {name:<14}{text}" for name, (_, text) in TOOLS.items())
+    example = registry.exports()[1]
+    return f"""usage: spinup CMD ...        (or python -m spinup.run CMD ...)
+
+Train an algorithm:
+{rows}
+  A bare name takes the default backend; {example} names one.
+
+Look at the result:
+{tools}
+
+  help          this text; 'spinup CMD --help' explains every argument of CMD
+
+For example:
+  spinup ppo --env CartPole-v1 --hid 32,32 --exp_name installtest
+  spinup test_policy data/installtest/installtest_s0
+  spinup plot data/installtest/installtest_s0
+  spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10 20      (a grid: six runs)
+  spinup ppo --env CartPole-v1 --seed 0 10 20 --dry_run              (what it would cost)"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (2 and one sentence for wrong input)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    cmd, args = (words[0], words[1:]) if words else ("help", [])
+    try:
+        if cmd in ("help", "-h", "--help"):
+            print(overview())
+        elif cmd in TOOLS:
+            return importlib.import_module(TOOLS[cmd][0]).main(args) or 0
+        elif cmd.partition("_")[0] in registry.algorithms():
+            parse_and_execute_grid_search(cmd, args)
+        else:
+            hint = registry.nearest(cmd, [*registry.exports(), *TOOLS, "help"])
+            raise SpinupError(f"'{cmd}' is not a command{hint}; 'spinup help' lists them.")
+    except SpinupError as error:
+        return fail(error)
+    except KeyboardInterrupt:  # the run has saved itself and said how to continue
+        return 130
+    return 0
+
+
+def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
+    """Run an algorithm's own file: the `config.json` beside it, and flags over that.
+
+    Ends the program with exit code 2 and one sentence when the command line is wrong.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    file = source_of(algo_fn)
+    preset = file.with_name("config.json")
+    try:
+        if wants_help(words):
+            shown = cli.preset_keys(cli.read_preset(preset), preset) if preset.is_file() else {}
+            print(usage(algo_fn, f"python {file.name}", shown))
+            return
+        found = preset if preset.is_file() else None
+        cli.execute(algo_fn, cli.plan(algo_fn, words, algo_fn.__name__, preset=found))
+    except SpinupError as error:
+        sys.exit(fail(error))
+    except KeyboardInterrupt:  # the run has saved itself and said how to continue
+        sys.exit(130)
+
+
+def fail(error: SpinupError) -> int:
+    """Say in one line what was wrong; the exit code for it."""
+    sentence = f"spinup: {' '.join(str(error).split())}"
+    try:
+        several = num_procs() > 1
+    except SpinupError:  # MPI itself may be what is wrong
+        several = False
+    if several:
+        abort(sentence, 2)  # the other processes may not have noticed
+    print(sentence, file=sys.stderr)
+    return int(getattr(error, "exit_code", 2))  # 1 where the input was right and runs failed
