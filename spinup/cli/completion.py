@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinup import registry
+from spinup.runs.arguments import ARGUMENTS
 from spinup.utils.activations import ACTIVATIONS
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
@@ -46,15 +47,14 @@ def collect() -> Words:
     from spinup.cli.main import TOOLS
 
     flags: dict[str, tuple[str, ...]] = {}
-    values: dict[str, tuple[str, ...]] = {}
+    values = {f"--{name}": _choices(name) for name in ARGUMENTS if _choices(name)}
     always = [*known.ALIASES, *known.RUN_KEYS, "env_name", "help"]
     always += [f"{name}:" for name in known.OPEN_DICTS]
     for row in registry.ROWS:
         for backend in row.backends:
-            arguments, choices = _signature(row.module(backend), row.name)
+            arguments = _signature(row.module(backend), row.name)
             names = [name for name in (*arguments, *always) if name not in known.NOT_FLAGS]
             flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
-            values.update(choices)
         flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
     for name, (module, _) in TOOLS.items():
         flags[name] = _tool_flags(module)
@@ -66,6 +66,11 @@ def collect() -> Words:
     return Words((*registry.exports(), *TOOLS, "help"), flags, values)
 
 
+def _choices(argument: str) -> tuple[str, ...]:
+    """The names that an argument may have as its value."""
+    return tuple(word for word in ARGUMENTS[argument].domain.words if isinstance(word, str))
+
+
 def _source(module: str) -> ast.Module | None:
     """The syntax tree of a module of ours, which is not imported; None if it is not there."""
     spec = importlib.util.find_spec(module)
@@ -74,25 +79,13 @@ def _source(module: str) -> ast.Module | None:
     return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
-def _signature(module: str, name: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """The arguments of a training function, and those that are one of a few words."""
-    from spinup.cli.flags import choices_in, explained
-
+def _signature(module: str, name: str) -> list[str]:
+    """The arguments of a training function; those that are a dict end in a colon."""
     tree = _source(module)
     found = [n for n in (tree.body if tree else []) if isinstance(n, ast.FunctionDef)]
     function = next(n for n in found if n.name == name)
-    arguments = [*function.args.args, *function.args.kwonlyargs]
-    defaults: list[ast.expr | None] = [None] * (
-        len(function.args.args) - len(function.args.defaults)
-    )
-    defaults += [*function.args.defaults, *function.args.kw_defaults]
-    said = explained(ast.get_docstring(function) or "")
-    names, choices = [], {}
-    for argument, default in zip(arguments, defaults, strict=True):
-        names.append(argument.arg + (":" if isinstance(default, ast.Dict) else ""))
-        if isinstance(default, ast.Constant) and isinstance(default.value, str):
-            choices[f"--{argument.arg}"] = choices_in(said.get(argument.arg, ""))
-    return names, choices
+    named = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+    return [n + (":" if n in ARGUMENTS and {} in ARGUMENTS[n].domain else "") for n in named]
 
 
 def _tool_flags(module: str) -> tuple[str, ...]:

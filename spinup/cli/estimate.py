@@ -31,13 +31,15 @@ from spinup.envs.record import env_record
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype, transition_bytes
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
-from spinup.runs.arguments import DOMAINS
+from spinup.runs.arguments import ARGUMENTS
+from spinup.runs.domains import Number
 from spinup.utils.memory import available_memory, size_text
 
 # Arguments that do not change the cost of a step: runs that differ only in these share a
 # calibration. They are the numbers that are no counts, and what says how long and how often.
 _OF_STEPS = {"updates_per_step", "replay_ratio", "target_kl"}
-_SAME_COST = {name for name, domain in DOMAINS.items() if not domain.whole} - _OF_STEPS
+_NUMBERS = {n: a.domain for n, a in ARGUMENTS.items() if isinstance(a.domain, Number)}
+_SAME_COST = {name for name, domain in _NUMBERS.items() if not domain.whole} - _OF_STEPS
 _SAME_COST |= {"seed", "epochs", "save_freq", "start_steps", "update_after", "num_test_episodes"}
 _SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", "double_q"}
 _MOST_SECONDS = 60.0  # of calibration; what is left then costs what the others do on average

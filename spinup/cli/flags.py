@@ -1,13 +1,14 @@
 """Flags: the words of a command line, the arguments they name, the values they give.
 
-Every keyword of a training function is a flag. What a value may be follows from the function's
-default and docstring and from `spinup.runs.arguments`. Values are literals and are never
-evaluated as code; what is wrong with one is said in one sentence (SpinupError).
+Every keyword of a training function is a flag. Which values it takes follows from the table
+`spinup.runs.arguments` and from the function's annotations and defaults. Values are literals and
+are never evaluated as code; what is wrong with one is said in one sentence (SpinupError).
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import math
@@ -19,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from spinup.registry import nearest
-from spinup.runs.arguments import DOMAINS
+from spinup.runs.arguments import ARGUMENTS, described
+from spinup.runs.domains import Domain, Kind, Number, OneOf
 from spinup.utils.activations import activation
 from spinup.utils.errors import SpinupError
 
@@ -176,20 +178,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def arguments(algo_fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a training function that can be flags, in order.
-
-    Those for which the docstring says what None or a 'word' in quotes does are annotated so.
-    """
+    """The arguments of a training function that can be flags, in order."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    said = explanations(algo_fn)
-    found: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(algo_fn).parameters.items():
-        if parameter.kind in kinds and name not in NOT_FLAGS:
-            words = re.findall(r"\bNone\b|'\w+'", said.get(name, ""))
-            if words and parameter.annotation is inspect.Parameter.empty:
-                parameter = parameter.replace(annotation=" | ".join(words))
-            found[name] = parameter
-    return found
+    parameters = inspect.signature(algo_fn).parameters
+    return {n: p for n, p in parameters.items() if p.kind in kinds and n not in NOT_FLAGS}
 
 
 def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Parameter] | None:
@@ -259,101 +251,131 @@ def source_of(algo_fn: Callable[..., Any]) -> Path:
 
 def explanations(algo_fn: Callable[..., Any]) -> dict[str, str]:
     """What the function's docstring says about each argument."""
-    return explained(inspect.getdoc(algo_fn) or "")
+    return described(inspect.getdoc(algo_fn) or "")
 
 
-def explained(docstring: str) -> dict[str, str]:
-    """The arguments in a docstring (`name (type): text` entries) and what it says about each."""
-    found: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    indent = 0
-    entry = re.compile(r"^(\s+)(\w+(?:\s*,\s*\w+)*)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?$")
-    for line in docstring.splitlines():
-        match = entry.match(line)
-        depth = len(line) - len(line.lstrip())
-        if match and (current is None or depth <= indent):
-            indent = depth
-            current = [match[3] or ""]
-            for name in re.split(r"\s*,\s*", match[2]):
-                found[name] = current
-        elif current is not None and line.strip() and depth > indent:
-            current.append(line.strip())
-        elif line.strip():
-            current = None
-    return {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+# ---------------------------------------------------------------------------------------- domains
+
+_KINDS = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "str": str,
+    **dict.fromkeys(("tuple", "list", "Sequence"), tuple),
+    **dict.fromkeys(("dict", "Mapping"), dict),
+}
+
+
+def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
+    """The values that a flag takes; None if nothing is known about them.
+
+    The table speaks for a function whose default it allows; in another the name means something
+    else, and the annotation and the default say what is allowed.
+    """
+    name = key.removeprefix("base_kwargs:")
+    kind, words = _annotated(parameter)
+    if name in ARGUMENTS:
+        domain = ARGUMENTS[name].domain
+        if parameter.default in domain or parameter.default is inspect.Parameter.empty:
+            more = tuple(word for word in words if word not in domain)
+            return dataclasses.replace(domain, words=(*domain.words, *more)) if more else domain
+        if key != name:  # an argument of the base, whose default is not known here
+            return domain
+    if kind is int or kind is float:
+        return Number(-math.inf, whole=kind is int, endless=kind is float, words=words)
+    if kind is bool:
+        return OneOf((True, False, *words))
+    if kind is str and not any(isinstance(word, str) for word in words):
+        return Kind(lambda value: isinstance(value, str), "a word", words)
+    return OneOf(words) if kind is str else None
+
+
+def _annotated(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]:
+    """The type of a parameter, and the values besides: None, and those of a `Literal`.
+
+    The annotation may be a type or the text of one; without one the default tells.
+    """
+    names, words = set(), []
+    if parameter.annotation is not inspect.Parameter.empty:
+        text = parameter.annotation
+        if not isinstance(text, str):
+            text = inspect.formatannotation(text)
+        for part in _parts(text):
+            if isinstance(part, ast.Constant):
+                words.append(part.value)
+            else:
+                names.add(ast.unparse(part).rpartition(".")[2])
+    default = parameter.default
+    if (default is None or "NoneType" in names) and None not in words:
+        words.append(None)
+    kinds = {_KINDS[name] for name in names if name in _KINDS}
+    if kinds == {int, float}:
+        kinds = {float}
+    if any(isinstance(word, str) for word in words) and not kinds:
+        kinds = {str}
+    if len(kinds) != 1:
+        kinds = {k for k in _KINDS.values() if isinstance(default, k)}
+        kinds = {bool} if bool in kinds else kinds  # True is an int as well
+        kinds = {tuple} if isinstance(default, list) else kinds
+    return (kinds.pop() if len(kinds) == 1 else None), tuple(words)
+
+
+def _parts(annotation: str) -> list[ast.expr]:
+    """The members of a union: names, and the values of a `Literal` as constants."""
+    try:
+        todo = [ast.parse(annotation, mode="eval").body]
+    except SyntaxError:  # how Python shows an object that is no type
+        return []
+    found: list[ast.expr] = []
+    while todo:
+        part = todo.pop(0)
+        if isinstance(part, ast.BinOp):
+            todo[:0] = [part.left, part.right]
+        elif isinstance(part, ast.Subscript):
+            outer = ast.unparse(part.value).rpartition(".")[2]
+            inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            if outer in ("Union", "Optional", "Literal"):
+                todo[:0] = inner
+            else:
+                found.append(part.value)
+            if outer == "Optional":
+                found.append(ast.Constant(None))
+        else:
+            found.append(part)
+    return found
 
 
 # ------------------------------------------------------------------------------------------- values
 
 
-def convert(value: Any, parameter: inspect.Parameter, typed: str) -> Any:
-    """`value` as the argument's default says it should be; SpinupError when it cannot be that.
+def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> Any:
+    """`value` as the function gets it; SpinupError if it is not in the argument's domain.
 
-    A float argument accepts `inf`, and so does a limit that is an int; an int argument a float that
-    is whole (`4e3`); both the words that the docstring has in quotes; a sequence argument a single
-    value or words separated by commas.
+    Numbers may be `inf`, whole ones may be written as `4e3`, switches as true and 1; a sequence may
+    be a single value or words separated by commas.
     """
-    default = parameter.default
-    kind = _kind(parameter)
-    if value is None and (default is None or "None" in str(parameter.annotation)):
-        return value
-    if kind is bool:
-        text = str(value).lower()
-        if text in ("true", "1", "false", "0"):
-            return text in ("true", "1")
-        raise SpinupError(f"'{typed}' is either True or False, not {value!r}.")
-    named = isinstance(value, str) and f"'{value}'" in str(parameter.annotation)
-    if named and kind in (int, float):
-        return value
-    if value is True and kind is not None:
-        raise SpinupError(f"'{typed}' needs a value (its default is {default!r}).")
-    if kind is int:
-        domain = DOMAINS.get(parameter.name)
-        if domain and domain.endless and str(value).lower() == "inf":
-            return math.inf
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise SpinupError(f"'{typed}' must be a whole number, not {value!r}.")
-    if kind is float:
-        if isinstance(value, str) and value.lower() in ("inf", "-inf"):
-            return float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
-            return value
-        raise SpinupError(f"'{typed}' must be a number, not {value!r}.")
-    if kind is str:
-        if not isinstance(value, str):
-            raise SpinupError(f"'{typed}' must be a word, not {value!r}.")
-        choices = choices_in(str(parameter.annotation))
-        if choices and value.partition(":")[0] not in choices:  # cuda:1 is a cuda
-            *first, last = choices
-            raise SpinupError(f"'{typed}' must be {', '.join(first)} or {last}, not {value!r}.")
-        return value
-    if kind is tuple:
+    kind, _ = _annotated(parameter)
+    if kind is dict:
+        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE.")
+    domain = domain_of(key, parameter)
+    if kind is tuple and domain is None:
         if isinstance(value, str):
             value = [parse_value(word) for word in value.split(",") if word]
         return value if isinstance(value, list | tuple) else [value]
-    if kind is dict:
-        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE.")
-    return value
-
-
-def choices_in(text: str) -> tuple[str, ...]:
-    """The words in quotes, which are what an argument that is a word may be."""
-    return tuple(dict.fromkeys(re.findall(r"'(\w+)'", text)))
-
-
-def _kind(parameter: inspect.Parameter) -> type | None:
-    """The type of an argument, from its default or, where that is None, from its annotation."""
-    if parameter.default is None:
-        named = set(re.findall(r"\b(bool|int|float|str)\b", str(parameter.annotation)))
-        kinds = {"bool": bool, "int": int, "float": float, "str": str}
-        return kinds[named.pop()] if len(named) == 1 else None
-    for kind in (bool, int, float, str, dict):  # bool first: True is an int as well
-        if isinstance(parameter.default, kind):
-            return kind
-    return tuple if isinstance(parameter.default, list | tuple) else None
+    if domain is None:
+        return value
+    text = str(value).lower()
+    if True in domain and text in ("true", "1", "false", "0"):
+        return text in ("true", "1")
+    if isinstance(domain, Number) and text in ("inf", "-inf"):
+        value = float(text)
+    if value is True:
+        raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r}).")
+    if value not in domain:
+        raise SpinupError(f"'{typed}' must be {domain}, not {value!r}.")
+    if key == "epochs" and value == 0:  # from Python it saves the initial policy
+        raise SpinupError(f"'{typed}' must be at least 1: a run of no epochs trains nothing.")
+    return domain.convert(value)
 
 
 def _is_broken(word: str) -> bool:
@@ -366,6 +388,7 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
         if not flag.words or not all(flag.words):
             raise SpinupError(f"'{flag.typed}' needs a value.")
         return list(flag.words)
+    kind, words = _annotated(parameter)
     values: list[Any] = []
     for word in flag.words:
         if _is_broken(word):
@@ -375,7 +398,7 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
         value = parse_value(word)
         # what sbatch gets stays as it was typed: a job may be called 1.10
         as_typed = flag.key.startswith("slurm_options:") and value is not True
-        if _kind(parameter) is str or as_typed:
+        if as_typed or (kind is str and not (value is None and None in words)):
             value = word
         values.append(value_of(flag.key, value, parameter, backend, flag.typed))
     return values or [value_of(flag.key, True, parameter, backend, flag.typed)]
@@ -388,25 +411,7 @@ def value_of(key: str, value: Any, parameter: inspect.Parameter, backend: str, t
         return value if is_width(value) else _sizes(value, typed)
     if key in TEXT_KEYS and not isinstance(value, str):
         raise SpinupError(f"'{typed}' must be a name, not {value!r}.")
-    return _inside(key, convert(value, parameter, typed), parameter, typed)
-
-
-def _inside(key: str, value: Any, parameter: inspect.Parameter, typed: str) -> Any:
-    """`value` if it lies in the domain of its argument, a whole number as an int."""
-    name = key.removeprefix("base_kwargs:")
-    domain = DOMAINS.get(name)
-    named = isinstance(value, str) and _kind(parameter) in (int, float)  # the docstring knows it
-    if domain is None or value is None or named:
-        return value
-    if value is True:
-        raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r}).")
-    fault = domain.fault(value)
-    if fault:
-        raise SpinupError(f"'{typed}' {fault}, not {value!r}.")
-    if name == "epochs" and value == 0:  # from Python it saves the policy as it was made
-        raise SpinupError(f"'{typed}' must be at least 1: a run of no epochs trains nothing.")
-    whole = domain.whole and isinstance(value, float) and math.isfinite(value)
-    return int(value) if whole else value
+    return convert(value, key, parameter, typed)
 
 
 def is_width(value: Any) -> bool:

@@ -35,7 +35,7 @@ from spinup.cli.flags import (
     values_of,
 )
 from spinup.grids.experiments import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
-from spinup.runs.arguments import Domain
+from spinup.runs.domains import Number
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, under_launcher
 
@@ -55,10 +55,10 @@ __all__ = [
 
 # Flags that are handed to `ExperimentGrid.run` as they are, and what their numbers may be.
 LAUNCH = {
-    "num_workers": Domain(1, whole=True),
+    "num_workers": Number(1, whole=True),
     "executor": None,
-    "cpus_per_cell": Domain(1, whole=True),
-    "gpus_per_cell": Domain(),
+    "cpus_per_cell": Number(1, whole=True),
+    "gpus_per_cell": Number(),
     "ray_address": None,
 }
 
@@ -200,7 +200,7 @@ def plan(
 
 def _switch(typed: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise SpinupError(f"'{typed}' is either True or False, not {value!r}.")
+        raise SpinupError(f"'{typed}' must be True or False, not {value!r}.")
     return value
 
 
@@ -210,9 +210,8 @@ def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
     for key, domain in LAUNCH.items():
         if given.get(key) is True:
             raise SpinupError(f"'--{key}' needs a value.")
-        fault = domain.fault(given[key]) if domain and key in given else None
-        if fault:
-            raise SpinupError(f"'--{key}' {fault}, not {given[key]!r}.")
+        if domain and key in given and given[key] not in domain:
+            raise SpinupError(f"'--{key}' must be {domain}, not {given[key]!r}.")
     executor = given.get("executor", "local")
     if executor not in EXECUTORS:
         raise SpinupError(f"'--executor' must be local, ray or slurm, not {executor!r}.")

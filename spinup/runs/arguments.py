@@ -1,155 +1,366 @@
-"""Which values the arguments of the algorithms can have: one table for the whole library.
+"""The arguments of the training functions: one table of what they mean and which values they take.
 
-A training function and the command line refuse what is outside in the same words. Only what cannot
-mean anything is refused; what is merely unusual is the user's to try.
+Training functions and the command line refuse the same values in the same words. Only what cannot
+mean anything is refused; what is merely unusual is the user's to try. `training_function` completes
+a function's docstring from this table and hands its arguments to the run that it opens.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
+from spinup.runs.domains import Domain, Kind, Number, OneOf
 from spinup.utils.errors import SpinupError
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@dataclass(frozen=True)
-class Domain:
-    """The numbers from `least` to `most`, and what else an argument may be.
-
-    Attributes:
-        least, most: the ends, which belong to it.
-        whole: whether only whole numbers do; they may be written as 1e6.
-        above: whether `least` itself is outside.
-        endless: whether infinity belongs to it, as a limit that is never reached.
-        words: what may stand in place of a number, None for instance.
-    """
-
-    least: float = 0.0
-    most: float = math.inf
-    whole: bool = False
-    above: bool = False
-    endless: bool = False
-    words: tuple[Any, ...] = ()
-
-    def fault(self, value: Any) -> str | None:
-        """What a value must be (`must be between 0 and 1`) if it is not; None if it is."""
-        if any(value is word or (isinstance(word, str) and value == word) for word in self.words):
-            return None
-        number = _number(value)
-        if number is None or math.isnan(number) or not self._holds(number):
-            return f"must be {self}"
-        return None
-
-    def _holds(self, number: float) -> bool:
-        if math.isinf(number):
-            return self.endless and number > 0
-        if self.whole and not number.is_integer():
-            return False
-        return number > self.least if self.above else self.least <= number <= self.most
-
-    def __str__(self) -> str:
-        if self.most < math.inf:
-            text = f"between {self.least:g} and {self.most:g}"
-        elif self.whole:
-            text = f"a whole number, at least {self.least:g}"
-        elif self.above:
-            text = f"a number above {self.least:g}"
-        else:
-            text = "a number, zero or more"
-        for word in self.words:
-            text += f", or {word!r}"
-        return text
+# ------------------------------------------------------------------------------------- the table
 
 
-_SHARE = Domain(0, 1)
-_ANY = Domain()  # 0 too: a learning rate of 0 holds a network still, as some experiments want
-_LIMIT = Domain(endless=True)
-_COUNT = Domain(1, whole=True)
-_COUNT_OR_NONE = Domain(1, whole=True, words=(None,))
-_FROM_ZERO = Domain(0, whole=True)
-_LIMIT_OR_NONE = Domain(0, above=True, endless=True, words=(None,))
+class Argument(NamedTuple):
+    """One argument: its values, and its description where several algorithms share it."""
 
-DOMAINS: Mapping[str, Domain] = MappingProxyType(
+    domain: Domain
+    text: str = ""
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+_FRACTION = Number(0, 1)
+_ANY = Number()  # 0 too: a learning rate of 0 freezes a network, as some experiments want
+_LIMIT = Number(endless=True)
+_COUNT = Number(1, whole=True)
+_COUNT_OR_NONE = Number(1, whole=True, words=(None,))
+_FROM_ZERO = Number(0, whole=True)
+_LIMIT_OR_NONE = Number(0, above=True, endless=True, words=(None,))
+_SWITCH = OneOf((True, False))
+_DICT = Kind(_is_dict, "a dict")
+
+ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
     {
-        # the run
-        "seed": _FROM_ZERO,
-        "steps_per_epoch": _COUNT,
-        "epochs": _FROM_ZERO,  # none: the policy is saved as it was made
-        "max_ep_len": Domain(1, whole=True, endless=True),
-        "save_freq": _COUNT,
-        "num_envs": _COUNT,
-        "num_threads": _COUNT_OR_NONE,
-        "shards": _COUNT_OR_NONE,
-        "num_test_episodes": _FROM_ZERO,
+        # the experiment
+        "env_fn": Argument(
+            Kind(callable, "a function of no arguments that makes an environment"),
+            "function of no arguments that makes a fresh environment (Gymnasium interface).",
+        ),
+        "actor_critic": Argument(
+            Kind(callable, "a class or function that makes the networks", words=(None,)),
+            "class with the methods `step`, `act`, `pi` and `v`; called with (observation_space, "
+            "action_space, **ac_kwargs).",
+        ),
+        "ac_kwargs": Argument(
+            _DICT,
+            "keyword arguments of the actor-critic. The default class takes `hidden_sizes` and "
+            "`activation`.",
+        ),
+        "seed": Argument(
+            _FROM_ZERO, "determines every random number of the run; a whole number, zero or more."
+        ),
+        "steps_per_epoch": Argument(
+            _COUNT,
+            "environment steps per epoch, over all environments. On-policy algorithms update once "
+            "per epoch, so more steps give fewer, less noisy updates; 1000 to 10000.",
+        ),
+        "epochs": Argument(
+            _FROM_ZERO,  # none: the initial policy is saved
+            "number of epochs; the run takes epochs * steps_per_epoch environment steps. 20 to "
+            "1000 is usual.",
+        ),
+        "max_ep_len": Argument(
+            Number(1, whole=True, endless=True),
+            "steps after which an episode is truncated; the rest of its return is estimated. 200 "
+            "to 1000.",
+        ),
+        "logger_kwargs": Argument(
+            _DICT, "keyword arguments of `EpochLogger`, such as output_dir, exp_name and sinks."
+        ),
+        "save_freq": Argument(
+            _COUNT,
+            "epochs between saves of the policy and the checkpoint; long epochs also save once a "
+            "minute.",
+        ),
+        "num_test_episodes": Argument(
+            _FROM_ZERO,
+            "episodes without exploration noise at the end of each epoch, in a separate "
+            "environment; 5 to 20.",
+        ),
+        # how it is carried out
+        "num_envs": Argument(
+            _COUNT,
+            "environments stepped together in each shard; shards * num_envs must divide "
+            "steps_per_epoch. 1 to 64.",
+        ),
+        "vector": Argument(
+            OneOf(("sync", "async")),
+            "'sync' steps the environments one after another in this process; 'async' gives each "
+            "its own process.",
+        ),
+        "shards": Argument(
+            _COUNT_OR_NONE,
+            "number of shards the batch is divided into; fixes the order of floating-point sums. "
+            "None means one per process. Off-policy algorithms refuse more than one.",
+        ),
+        "num_threads": Argument(
+            _COUNT_OR_NONE,
+            "threads of torch and BLAS. None means 1, or 2 for large batches and networks "
+            "(docs/adr/0008).",
+        ),
+        "device": Argument(
+            OneOf(("cpu", "cuda"), numbered=True),
+            "device of the networks: 'cpu' or 'cuda'.",
+        ),
+        "compile": Argument(
+            OneOf((True, False, None)),
+            "compile the whole update first, which takes about a minute; steps are then faster and "
+            "round differently. None compiles runs of 200,000 gradient steps or more.",
+        ),
+        "resume": Argument(
+            _SWITCH, "continue the run in logger_kwargs['output_dir'] exactly from its checkpoint."
+        ),
+        "overwrite": Argument(
+            _SWITCH,
+            "delete a run that is already in the output directory; False moves its files to "
+            "`.old/`.",
+        ),
+        "progress": Argument(
+            _SWITCH, "show a progress bar instead of printing a table for each epoch."
+        ),
         # returns and advantages
-        "gamma": _SHARE,
-        "lam": _SHARE,
-        "n_step": _COUNT,
-        "n_steps": _COUNT,
-        "dueling_samples": _COUNT,
+        "gamma": Argument(
+            _FRACTION,
+            "discount factor. Values closer to 1 look further ahead and are noisier; 0.9 to 0.999.",
+        ),
+        "lam": Argument(
+            _FRACTION,
+            "lambda of GAE. Lower values rely more on the value function: less variance, more "
+            "bias; 0.9 to 1.",
+        ),
+        "n_step": Argument(_COUNT),
+        "n_steps": Argument(_COUNT),
+        "dueling_samples": Argument(_COUNT),
         # learning rates and gradients
-        "lr": _ANY,
-        "pi_lr": _ANY,
-        "vf_lr": _ANY,
-        "q_lr": _ANY,
-        "max_grad_norm": _LIMIT_OR_NONE,
+        "lr": Argument(_ANY),
+        "pi_lr": Argument(_ANY, "learning rate of the policy (Adam); 1e-4 to 1e-3."),
+        "vf_lr": Argument(_ANY, "learning rate of the value function (Adam); 3e-4 to 3e-3."),
+        "q_lr": Argument(_ANY, "learning rate of the Q-function (Adam); 3e-4 to 1e-3."),
+        "max_grad_norm": Argument(
+            _LIMIT_OR_NONE, "gradients are clipped to this norm; None does not clip. 0.5 to 10."
+        ),
+        "anneal_lr": Argument(
+            _SWITCH, "decrease the learning rates linearly to zero over the run."
+        ),
         # policy gradients
-        "train_pi_iters": _FROM_ZERO,
-        "train_v_iters": _FROM_ZERO,
-        "clip_ratio": _LIMIT,
-        "target_kl": Domain(endless=True, words=(None,)),
-        "ent_coef": _ANY,
-        "clip_vf": _LIMIT_OR_NONE,
-        "minibatch_size": _COUNT_OR_NONE,
-        "delta": _ANY,
-        "damping_coeff": _ANY,
-        "cg_iters": _COUNT,
-        "backtrack_iters": _FROM_ZERO,
-        "backtrack_coeff": _SHARE,
+        "train_pi_iters": Argument(_FROM_ZERO),
+        "train_v_iters": Argument(
+            _FROM_ZERO, "gradient steps of the value function per epoch; 20 to 80."
+        ),
+        "clip_ratio": Argument(_LIMIT),
+        "target_kl": Argument(Number(endless=True, words=(None,))),
+        "ent_coef": Argument(
+            _ANY,
+            "weight of an entropy bonus in the objective. Higher values keep the policy random for "
+            "longer; 0 to 0.01.",
+        ),
+        "clip_vf": Argument(_LIMIT_OR_NONE),
+        "minibatch_size": Argument(_COUNT_OR_NONE),
+        "delta": Argument(_ANY),
+        "damping_coeff": Argument(_ANY),
+        "cg_iters": Argument(_COUNT),
+        "backtrack_iters": Argument(_FROM_ZERO),
+        "backtrack_coeff": Argument(_FRACTION),
+        "algo": Argument(OneOf(("trpo", "npg"))),
         # replay and target networks
-        "replay_size": _COUNT,
-        "batch_size": _COUNT,
-        "start_steps": _FROM_ZERO,
-        "update_after": _FROM_ZERO,
-        "update_every": _COUNT,
-        "updates_per_step": _ANY,
-        "polyak": _SHARE,
-        "target_update_every": _COUNT,
-        "policy_delay": _COUNT,
-        "replay_ratio": _ANY,
-        "c": _ANY,
-        "k": _FROM_ZERO,
+        "replay_size": Argument(
+            _COUNT,
+            "capacity of the replay buffer in transitions; the oldest are overwritten. 1e5 to 1e6.",
+        ),
+        "batch_size": Argument(
+            _COUNT,
+            "transitions per gradient step. Larger batches are less noisy and slower; 64 to 256.",
+        ),
+        "start_steps": Argument(
+            _FROM_ZERO,
+            "the first `start_steps` steps take uniformly random actions, for exploration; 1e3 to "
+            "1e4.",
+        ),
+        "update_after": Argument(
+            _FROM_ZERO, "environment steps before the first gradient step; 1e3 to 1e4."
+        ),
+        "update_every": Argument(
+            _COUNT,
+            "environment steps between rounds of gradient steps. Higher values make rounds rarer "
+            "and longer, with the same number of gradient steps overall; 1 to 50.",
+        ),
+        "updates_per_step": Argument(
+            _ANY,
+            "gradient steps per environment step, over all environments (the update-to-data "
+            "ratio). Higher values learn more from the same data and are slower; 0.25 to 4.",
+        ),
+        "polyak": Argument(
+            _FRACTION,
+            "fraction of the target networks that each update keeps. Values closer to 1 move them "
+            "more slowly: more stable, slower learning; 0.99 to 0.999.",
+        ),
+        "target_update_every": Argument(_COUNT),
+        "policy_delay": Argument(_COUNT),
+        "replay_ratio": Argument(_ANY),
+        "c": Argument(_ANY),
+        "double_q": Argument(_SWITCH),
+        "loss": Argument(OneOf(("huber", "squared"))),
+        "prioritized": Argument(_SWITCH),
+        "prio_alpha": Argument(_FRACTION),
+        "prio_beta": Argument(_FRACTION),
+        "prio_beta_steps": Argument(_COUNT),
+        # goals
+        "strategy": Argument(OneOf(("future", "final", "episode", "random"))),
+        "k": Argument(_FROM_ZERO),
+        "base": Argument(OneOf(("dqn", "ddpg", "td3", "sac", None))),
+        "base_kwargs": Argument(_DICT),
         # exploration
-        "act_noise": _ANY,
-        "target_noise": _ANY,
-        "noise_clip": _LIMIT,
-        "alpha": Domain(words=("auto",)),
-        "eps_start": _SHARE,
-        "eps_end": _SHARE,
-        "eps_steps": _COUNT,
-        "prio_alpha": _SHARE,
-        "prio_beta": _SHARE,
-        "prio_beta_steps": _COUNT,
+        "act_noise": Argument(
+            _ANY,
+            "standard deviation of the exploration noise on actions, in units of half the range of "
+            "each dimension. Higher values explore more; 0.05 to 0.3.",
+        ),
+        "target_noise": Argument(_ANY),
+        "noise_clip": Argument(_LIMIT),
+        "alpha": Argument(Number(words=("auto",))),
+        "target_entropy": Argument(Number(-float("inf"), words=(None,))),
+        "eps_start": Argument(_FRACTION),
+        "eps_end": Argument(_FRACTION),
+        "eps_steps": Argument(_COUNT),
     }
 )
 
 
-def check_domains(arguments: Mapping[str, Any]) -> None:
-    """Refuse the first of the `arguments` that is outside its domain, in one sentence."""
+def check_arguments(arguments: Mapping[str, Any]) -> None:
+    """SpinupError, in one sentence, for the first argument outside its domain.
+
+    `base_kwargs` are arguments of another algorithm and are checked with them.
+    """
     for name, value in arguments.items():
-        fault = DOMAINS[name].fault(value) if name in DOMAINS else None
-        if fault:
-            raise SpinupError(f"{name}={value!r} {fault}")
+        if name in ARGUMENTS and value not in ARGUMENTS[name].domain:
+            raise SpinupError(f"{name}={value!r} must be {ARGUMENTS[name].domain}")
+        if name == "base_kwargs":
+            check_arguments(value)
 
 
-def _number(value: Any) -> float | None:
-    """`value` as a float, a NumPy or torch scalar too; None if it is no number."""
-    if isinstance(value, bool | str | bytes) or value is None:
-        return None
+check_domains = check_arguments  # what `runs.run` calls until it reads `current_arguments`
+
+
+# --------------------------------------------------------------------------- training functions
+
+# The name and arguments of the training function that is running in this thread.
+_RUNNING: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("spinup_training_function")
+
+
+def training_function(function: F) -> F:
+    """Decorator of a training function: its run knows its arguments, its docstring is complete.
+
+    The docstring's `Args:` section describes only what is particular to the algorithm; what the
+    table describes is added, in the order of the signature. Whole numbers may be given as 1e6.
+    """
+    signature = inspect.signature(function)
+    # One line, so that a traceback has one line for it, where the function is decorated.
+    wrapper: Any = functools.wraps(function)(lambda *a, **kw: _call(function, signature, a, kw))
+    source = function.__code__
+    wrapper.__code__ = wrapper.__code__.replace(
+        co_filename=source.co_filename, co_firstlineno=source.co_firstlineno, co_name=source.co_name
+    )
+    wrapper.__doc__ = complete_docstring(function.__doc__, signature)
+    return cast(F, wrapper)
+
+
+def current_arguments() -> tuple[str, dict[str, Any]]:
+    """The name of the running training function, and its arguments with defaults filled in."""
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
+        name, arguments = _RUNNING.get()
+    except LookupError:
+        raise SpinupError(
+            "a run was opened outside a training function: put @training_function above the "
+            "function that opens it"
+        ) from None
+    return name, dict(arguments)
+
+
+def _call(
+    function: Callable[..., Any], signature: inspect.Signature, args: Any, kwargs: Any
+) -> Any:
+    """Call `function` and let `current_arguments` know its arguments meanwhile."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return function(*args, **kwargs)  # raises too, in Python's own words
+    bound.apply_defaults()
+    for name, value in bound.arguments.items():
+        if name in ARGUMENTS:
+            bound.arguments[name] = ARGUMENTS[name].domain.convert(value)
+    token = _RUNNING.set((function.__name__, dict(bound.arguments)))
+    try:
+        return function(*bound.args, **bound.kwargs)
+    finally:
+        _RUNNING.reset(token)
+
+
+# ------------------------------------------------------------------------------------ docstrings
+
+
+def complete_docstring(docstring: str | None, signature: inspect.Signature) -> str | None:
+    """A docstring whose `Args:` section has every parameter, in order: its own text or the table's.
+
+    A parameter that is described nowhere is left out.
+    """
+    if docstring is None:  # python -OO
         return None
+    before, _, after = _sections(inspect.cleandoc(docstring))
+    own = described(docstring)
+    lines = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        text = own.get(name) or (ARGUMENTS[name].text if name in ARGUMENTS else "")
+        if text:
+            entry = f"{name}: {text}"
+            lines += textwrap.wrap(
+                entry, 96, initial_indent=" " * 4, subsequent_indent=" " * 8, break_long_words=False
+            )
+    parts = [before, "\n".join(["Args:", *lines]) if lines else "", after]
+    return "\n\n".join(part for part in parts if part)
+
+
+def described(docstring: str) -> dict[str, str]:
+    """The arguments in a docstring's `Args:` section (`name: text`) and what it says about each.
+
+    The original's style is read as well: `name (type): text`, and several names before one text.
+    """
+    entry = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?")
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    section = textwrap.dedent(_sections(inspect.cleandoc(docstring))[1])
+    for line in section.splitlines():
+        match = None if line[:1].isspace() else entry.fullmatch(line)
+        if match:
+            current = [match[2] or ""]
+            found.update((name, current) for name in re.split(r"\s*,\s*", match[1]))
+        else:
+            current.append(line)
+    return {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+
+
+def _sections(docstring: str) -> tuple[str, str, str]:
+    """What a docstring says before, in and after its `Args:` section."""
+    match = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)*)", docstring, re.M)
+    if match is None:
+        before, returns, after = docstring.partition("\nReturns:\n")
+        return before.rstrip(), "", (returns + after).strip()
+    before, after = docstring[: match.start()], docstring[match.end() :]
+    return before.rstrip(), match[1], after.strip()

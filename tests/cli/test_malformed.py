@@ -74,7 +74,10 @@ REFUSED = [
         "two runs of the grid would both be in out: leave out logger_kwargs:output_dir, or give "
         "every run one of its own.",
     ),
-    ("ppo --env CartPole-v1 --epochs inf", "'--epochs' must be a whole number, not 'inf'."),
+    (
+        "ppo --env CartPole-v1 --epochs inf",
+        "'--epochs' must be a whole number, at least 0, not inf.",
+    ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
         "'ac_kwargs' has no entry 'hidden-sizes' (did you mean 'hidden_sizes'?); it has "
@@ -175,17 +178,26 @@ REFUSED = [
         "ppo --env CartPole-v1 '--exp_name[e]' x",
         "'--exp_name' is never part of a name and takes no shorthand.",
     ),
-    ("ppo --env CartPole-v1 --gamma high", "'--gamma' must be a number, not 'high'."),
-    ("ppo --env CartPole-v1 --gamma nan", "'--gamma' must be a number, not 'nan'."),
+    (
+        "ppo --env CartPole-v1 --gamma high",
+        "'--gamma' must be a number between 0 and 1, not 'high'.",
+    ),
+    ("ppo --env CartPole-v1 --gamma nan", "'--gamma' must be a number between 0 and 1, not 'nan'."),
     ("ppo --env CartPole-v1 --gamma True", "'--gamma' needs a value (its default is 0.99)."),
     ("ppo --env CartPole-v1 --gamma", "'--gamma' needs a value (its default is 0.99)."),
-    ("ppo --env CartPole-v1 --gamma None", "'--gamma' must be a number, not None."),
+    ("ppo --env CartPole-v1 --gamma None", "'--gamma' must be a number between 0 and 1, not None."),
     (
         "ppo --env CartPole-v1 --gamma \"__import__('os').getcwd()\"",
-        "'--gamma' must be a number, not \"__import__('os').getcwd()\".",
+        "'--gamma' must be a number between 0 and 1, not \"__import__('os').getcwd()\".",
     ),
-    ("ppo --env CartPole-v1 --epochs 2.5", "'--epochs' must be a whole number, not 2.5."),
-    ("ppo --env CartPole-v1 --epochs 007", "'--epochs' must be a whole number, not '007'."),
+    (
+        "ppo --env CartPole-v1 --epochs 2.5",
+        "'--epochs' must be a whole number, at least 0, not 2.5.",
+    ),
+    (
+        "ppo --env CartPole-v1 --epochs 007",
+        "'--epochs' must be a whole number, at least 0, not '007'.",
+    ),
     ("ppo --env CartPole-v1 --epochs", "'--epochs' needs a value (its default is 50)."),
     (
         "ppo --env CartPole-v1 --shards few",
@@ -194,20 +206,26 @@ REFUSED = [
     ("ppo --env CartPole-v1 --shards", "'--shards' needs a value (its default is None)."),
     (
         "ppo --env CartPole-v1 --anneal_lr maybe",
-        "'--anneal_lr' is either True or False, not 'maybe'.",
+        "'--anneal_lr' must be True or False, not 'maybe'.",
     ),
-    ("ppo --env CartPole-v1 --vector threads", "'--vector' must be sync or async, not 'threads'."),
-    ("trpo --env CartPole-v1 --algo ngp", "'--algo' must be trpo or npg, not 'ngp'."),
-    ("dqn --env CartPole-v1 --loss hubr", "'--loss' must be huber or squared, not 'hubr'."),
+    (
+        "ppo --env CartPole-v1 --vector threads",
+        "'--vector' must be 'sync' or 'async', not 'threads'.",
+    ),
+    ("trpo --env CartPole-v1 --algo ngp", "'--algo' must be 'trpo' or 'npg', not 'ngp'."),
+    ("dqn --env CartPole-v1 --loss hubr", "'--loss' must be 'huber' or 'squared', not 'hubr'."),
     (
         "her --env spinup/BitFlip-v0 --strategy futre",
-        "'--strategy' must be future, final, episode or random, not 'futre'.",
+        "'--strategy' must be 'future', 'final', 'episode' or 'random', not 'futre'.",
     ),
-    ("ppo --env CartPole-v1 --device gpu", "'--device' must be cpu or cuda, not 'gpu'."),
-    ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be between 0 and 1, not 1.5."),
-    ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be between 0 and 1, not -0.1."),
-    ("ppo --env CartPole-v1 --gamma 0.9 1.1", "'--gamma' must be between 0 and 1, not 1.1."),
-    ("ppo --env CartPole-v1 --lam 2", "'--lam' must be between 0 and 1, not 2."),
+    ("ppo --env CartPole-v1 --device gpu", "'--device' must be 'cpu' or 'cuda', not 'gpu'."),
+    ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5."),
+    ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1."),
+    (
+        "ppo --env CartPole-v1 --gamma 0.9 1.1",
+        "'--gamma' must be a number between 0 and 1, not 1.1.",
+    ),
+    ("ppo --env CartPole-v1 --lam 2", "'--lam' must be a number between 0 and 1, not 2."),
     (
         "ppo --env CartPole-v1 --pi_lr -1e-3",
         "'--pi_lr' must be a number, zero or more, not -0.001.",
@@ -221,7 +239,10 @@ REFUSED = [
         "ppo --env CartPole-v1 --target_kl -1",
         "'--target_kl' must be a number, zero or more, or None, not -1.",
     ),
-    ("ppo --env CartPole-v1 --target_kl small", "'--target_kl' must be a number, not 'small'."),
+    (
+        "ppo --env CartPole-v1 --target_kl small",
+        "'--target_kl' must be a number, zero or more, or None, not 'small'.",
+    ),
     (
         "ppo --env CartPole-v1 --minibatch_size 0",
         "'--minibatch_size' must be a whole number, at least 1, or None, not 0.",
@@ -268,19 +289,22 @@ REFUSED = [
     ),
     (
         "trpo --env CartPole-v1 --backtrack_coeff 2",
-        "'--backtrack_coeff' must be between 0 and 1, not 2.",
+        "'--backtrack_coeff' must be a number between 0 and 1, not 2.",
     ),
     (
         "trpo --env CartPole-v1 --cg_iters 0",
         "'--cg_iters' must be a whole number, at least 1, not 0.",
     ),
-    ("sac --env Pendulum-v1 --polyak 1.5", "'--polyak' must be between 0 and 1, not 1.5."),
+    ("sac --env Pendulum-v1 --polyak 1.5", "'--polyak' must be a number between 0 and 1, not 1.5."),
     ("sac --env Pendulum-v1 --lr -1", "'--lr' must be a number, zero or more, not -1."),
     (
         "sac --env Pendulum-v1 --alpha -1",
         "'--alpha' must be a number, zero or more, or 'auto', not -1.",
     ),
-    ("sac --env Pendulum-v1 --alpha automatic", "'--alpha' must be a number, not 'automatic'."),
+    (
+        "sac --env Pendulum-v1 --alpha automatic",
+        "'--alpha' must be a number, zero or more, or 'auto', not 'automatic'.",
+    ),
     (
         "sac --env Pendulum-v1 --batch_size 0",
         "'--batch_size' must be a whole number, at least 1, not 0.",
@@ -291,7 +315,7 @@ REFUSED = [
     ),
     (
         "sac --env Pendulum-v1 --replay_size 1e6 0.5",
-        "'--replay_size' must be a whole number, not 0.5.",
+        "'--replay_size' must be a whole number, at least 1, not 0.5.",
     ),
     (
         "sac --env Pendulum-v1 --update_every 0",
@@ -317,7 +341,10 @@ REFUSED = [
         "td3 --env Pendulum-v1 --start_steps -5",
         "'--start_steps' must be a whole number, at least 0, not -5.",
     ),
-    ("dqn --env CartPole-v1 --eps_end 1.1", "'--eps_end' must be between 0 and 1, not 1.1."),
+    (
+        "dqn --env CartPole-v1 --eps_end 1.1",
+        "'--eps_end' must be a number between 0 and 1, not 1.1.",
+    ),
     ("dqn --env CartPole-v1 --n_step 0", "'--n_step' must be a whole number, at least 1, not 0."),
     (
         "acer --env CartPole-v1 --replay_ratio -1",
@@ -391,7 +418,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:normalize_obs perhaps",
-        "'--ac_kwargs:normalize_obs' is either True or False, not 'perhaps'.",
+        "'--ac_kwargs:normalize_obs' must be True or False, not 'perhaps'.",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs 3",
@@ -430,7 +457,7 @@ REFUSED = [
         "ppo --env CartPole-v1 --resume --dt",
         "'--resume' cannot find the earlier run under a new date: leave out --dt.",
     ),
-    ("ppo --env CartPole-v1 --dt 5", "'--dt' is either True or False, not 5."),
+    ("ppo --env CartPole-v1 --dt 5", "'--dt' must be True or False, not 5."),
     ("ppo --env CartPole-v1 --cpu two", "'--cpu' must be a whole number or 'auto', not 'two'."),
     ("ppo --env CartPole-v1 --cpu 1.5", "'--cpu' must be a whole number or 'auto', not 1.5."),
     (
@@ -456,7 +483,7 @@ REFUSED = [
         "--num_envs for several environments.",
     ),
     ("ppo --env CartPole-v1 --config missing.json", "the preset 'missing.json' does not exist."),
-    ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' is either True or False, not 'maybe'."),
+    ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' must be True or False, not 'maybe'."),
     (
         "ppo --env CartPole-v1 --dryrun",
         "'--dryrun' is not an argument of ppo (did you mean '--dry_run'?); add --help to see "

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import types
+from typing import Literal
 
 import gymnasium
 import pytest
@@ -37,7 +38,7 @@ def fake(
     steps_per_epoch=4000,
     epochs=50,
     gamma=0.99,
-    lam=0.97,
+    lam: float | Literal["auto"] | None = 0.97,
     bonus=0.5,
     sizes=(1, 2),
     algo="fake",
@@ -63,7 +64,7 @@ def fake(
         gamma (float): discount factor; values: 0 to 1.
         lam: lambda of GAE; None
             means 1, 'auto' finds one.
-        normalize: whether to normalise, as in 'auto'.
+        normalize: whether to normalize.
     """
     CALLS.append({k: v for k, v in locals().items() if k != "actor_critic"})
 
@@ -442,7 +443,7 @@ def test_flags_win_over_a_preset(tmp_path):
         ({"env": "Toy", "ac_kwargs": {"activation": "foo"}}, "activation"),
         ({"env": "Toy", "ac_kwargs": {"hidden": [3]}}, "hidden_sizes"),
         ({"env": "Toy", "ac_kwargs": 3}, "dict"),
-        ({"env": "Toy", "gamma": 2}, "'gamma in my.json' must be between 0 and 1, not 2."),
+        ({"env": "Toy", "gamma": 2}, "'gamma in my.json' must be a number between 0 and 1, not 2."),
         ({"env": "Toy", "num_workers": 0}, "'--num_workers' must be a whole number, at least 1"),
         ({"env": "Toy", "slurm_options": {"time": 5}}, "--executor slurm"),
     ],

@@ -1,0 +1,132 @@
+"""Which values an argument can have: numbers, a few words, or everything of one kind.
+
+`value in domain` says whether a value is allowed and `str(domain)` what is, to be read after "must
+be": `a number between 0 and 1`. `convert` gives an allowed value as a training function gets it;
+`words` are the values that can be listed, such as None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Number:
+    """The numbers from `least` to `most`, and what else an argument may be.
+
+    Attributes:
+        least, most: the ends, which are included.
+        whole: only whole numbers; 1e6 is one.
+        above: exclude `least` itself.
+        endless: include infinity, as a limit that is never reached.
+        words: what is allowed besides numbers, for instance None.
+    """
+
+    least: float = 0.0
+    most: float = math.inf
+    whole: bool = False
+    above: bool = False
+    endless: bool = False
+    words: tuple[Any, ...] = ()
+
+    def __contains__(self, value: Any) -> bool:
+        if _listed(value, self.words):
+            return True
+        number = _number(value)
+        if number is None or math.isnan(number):
+            return False
+        if math.isinf(number):
+            return self.endless and (number > 0 or self.least == -math.inf)
+        if self.whole and not number.is_integer():
+            return False
+        return number > self.least if self.above else self.least <= number <= self.most
+
+    def convert(self, value: Any) -> Any:
+        """A whole number as an int: 1e6 counts as 1000000."""
+        whole = self.whole and isinstance(value, float) and value.is_integer()
+        return int(value) if whole else value
+
+    def __str__(self) -> str:
+        text = "a whole number" if self.whole else "a number"
+        if self.most < math.inf:
+            text += f" between {self.least:g} and {self.most:g}"
+        elif self.above:
+            text += f" above {self.least:g}"
+        elif self.least > -math.inf:
+            text += f", at least {self.least:g}" if self.whole else ", zero or more"
+        plain = self.least == -math.inf
+        return text + "".join(f"{'' if plain else ','} or {word!r}" for word in self.words)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A few values that can be listed.
+
+    Attributes:
+        words: the values.
+        numbered: whether a number may follow a name, as in `cuda:1`.
+    """
+
+    words: tuple[Any, ...]
+    numbered: bool = False
+
+    def __contains__(self, value: Any) -> bool:
+        if not self.numbered:
+            return _listed(value, self.words)
+        name, colon, number = str(value).partition(":")  # a torch.device too
+        return name in self.words and (not colon or number.isdecimal())
+
+    def convert(self, value: Any) -> Any:
+        return value
+
+    def __str__(self) -> str:
+        return alternatives([repr(word) for word in self.words])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Everything of one kind: what passes `test`, which is `text` in words."""
+
+    test: Callable[[Any], bool]
+    text: str
+    words: tuple[Any, ...] = ()
+
+    def __contains__(self, value: Any) -> bool:
+        return _listed(value, self.words) or self.test(value)
+
+    def convert(self, value: Any) -> Any:
+        return value
+
+    def __str__(self) -> str:
+        return self.text + "".join(f", or {word!r}" for word in self.words)
+
+
+Domain: TypeAlias = Number | OneOf | Kind
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _listed(value: Any, words: tuple[Any, ...]) -> bool:
+    """Whether `value` is one of the `words`: True is not 1, and NumPy's True is True."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, str):
+        return any(isinstance(word, str) and value == word for word in words)
+    return any(value is word for word in words)
+
+
+def _number(value: Any) -> float | None:
+    """`value` as a float, a NumPy or torch scalar too; None if it is not a number."""
+    if isinstance(value, bool | str | bytes) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
