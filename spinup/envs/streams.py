@@ -41,12 +41,6 @@ def make_streams(
     `num_envs`, and Gymnasium's own synchronous and asynchronous ones are taken apart so that each
     of their environments can be seeded, restarted and restored alone.
     """
-    if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-        raise SpinupError(f"num_envs={num_envs!r} must be a whole number, one or more")
-    if vector not in ("sync", "async"):
-        raise SpinupError(f"vector={vector!r} must be 'sync' or 'async'")
-    if max_ep_len < 1:
-        raise SpinupError(f"max_ep_len={max_ep_len} must be at least 1")
     first = env_fn()
     if isinstance(first, VectorEnv):
         if num_envs not in (1, first.num_envs):

@@ -427,19 +427,6 @@ def test_one_shared_environment_object_with_several_streams_is_refused():
     assert make_streams(lambda: env, 1, seq, 10).num_envs == 1
 
 
-@pytest.mark.parametrize("num_envs", [0, -1, 1.0, True, "2", None])
-def test_a_number_of_environments_that_is_none_is_refused(num_envs):
-    with pytest.raises(SpinupError, match="num_envs"):
-        make_streams(Tape, num_envs, seq, 10)
-
-
-def test_unknown_vector_mode_and_empty_episodes_are_refused():
-    with pytest.raises(SpinupError, match="'sync' or 'async'"):
-        make_streams(Tape, 1, seq, 10, "threads")
-    with pytest.raises(SpinupError, match="max_ep_len"):
-        make_streams(Tape, 1, seq, 0)
-
-
 # ---- vector environments that users make -----------------------------------------------------
 
 

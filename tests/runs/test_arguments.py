@@ -89,6 +89,11 @@ def test_inside(name, value):
         ("progress", "yes", "progress='yes' must be True or False"),
         ("device", "gpu", "device='gpu' must be 'cpu' or 'cuda'"),
         ("device", "cuda:", "device='cuda:' must be 'cpu' or 'cuda'"),
+        *(
+            ("num_envs", value, f"num_envs={value!r} must be a whole number, at least 1")
+            for value in (0, -1, 1.5, True, "2", None)
+        ),
+        ("max_ep_len", 0, "max_ep_len=0 must be a whole number, at least 1, or inf"),
         ("vector", "threads", "vector='threads' must be 'sync' or 'async'"),
         ("ac_kwargs", [8], "ac_kwargs=[8] must be a dict"),
         ("env_fn", "x", "env_fn='x' must be a function of no arguments that makes an environment"),
