@@ -90,7 +90,7 @@ def get(name: str) -> Algorithm:
             return row
     raise SpinupError(
         f"there is no algorithm '{name}'{nearest(name, algorithms())}; "
-        f"choose one of {', '.join(algorithms())}."
+        f"choose one of {', '.join(algorithms())}"
     )
 
 
@@ -110,11 +110,11 @@ def resolve(spec: str) -> tuple[str, str]:
                 return row.name, backend
             raise SpinupError(
                 f"'{row.name}' has no backend '{backend}'{nearest(backend, row.backends)}; "
-                f"it has {', '.join(row.backends)}."
+                f"it has {', '.join(row.backends)}"
             )
     raise SpinupError(
         f"there is no algorithm '{spec}'{nearest(spec, exports())}; "
-        f"choose one of {', '.join(algorithms())}."
+        f"choose one of {', '.join(algorithms())}"
     )
 
 
@@ -133,7 +133,7 @@ def load(name: str, backend: str | None = None) -> Callable[..., Any]:
             raise
         raise SpinupError(
             f"{name} on {backend} needs the package '{package}', which is not installed: "
-            f"run pip install '{EXTRA_OF[package]}'."
+            f"run pip install '{EXTRA_OF[package]}'"
         ) from error
     function: Callable[..., Any] = getattr(module, name)
     return function

@@ -241,6 +241,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     shells = parser.parse_args(argv).shell
     if len(shells) != 1 or shells[0] not in SHELLS:
         given = "nothing" if not shells else f"'{' '.join(shells)}'"
-        raise SpinupError(f"'spinup completion' takes bash or zsh, not {given}.")
+        raise SpinupError(f"'spinup completion' takes bash or zsh, not {given}")
     print(SHELLS[shells[0]](collect()))
     return 0

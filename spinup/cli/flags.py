@@ -105,19 +105,17 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
     for word in words:
         if word[:1] and word[0] in _DASHES:
             raise SpinupError(
-                f"'{word}' starts with a typographic dash: write '--{word.lstrip(_DASHES + '-')}'."
+                f"'{word}' starts with a typographic dash: write '--{word.lstrip(_DASHES + '-')}'"
             )
         if word == "-s":
             flags.append(Flag("-s", "seed", None, ()))
         elif word.startswith("--"):
             flags.append(_flag(word))
         elif word.startswith("-") and not _is_number(word):
-            raise SpinupError(
-                f"'{word}' is not a flag: flags start with two dashes (--gamma 0.99)."
-            )
+            raise SpinupError(f"'{word}' is not a flag: flags start with two dashes (--gamma 0.99)")
         elif not flags:
             raise SpinupError(
-                f"'{word}' comes before any flag: write --env {word} if it is the environment."
+                f"'{word}' comes before any flag: write --env {word} if it is the environment"
             )
         else:
             last = flags.pop()
@@ -127,7 +125,7 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
         if flag.key in seen:
             raise SpinupError(
                 f"'{seen[flag.key]}' and '{flag.typed}' set the same argument: give all its values "
-                "after one flag."
+                "after one flag"
             )
         seen[flag.key] = flag.typed
     return flags
@@ -137,7 +135,7 @@ def _flag(word: str) -> Flag:
     match = _FLAG.fullmatch(word)
     if match is None or not all(match["key"].split(":")):
         raise SpinupError(
-            f"'{word}' is not a well-formed flag: write --key, --key[shorthand] or --key:entry."
+            f"'{word}' is not a well-formed flag: write --key, --key[shorthand] or --key:entry"
         )
     value = match["value"]
     key = ALIASES.get(match["key"], match["key"])
@@ -211,30 +209,30 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
     known = arguments(algo_fn)
     name, _, entry = key.partition(":")
     if name in NOT_FLAGS:
-        raise SpinupError(f"'{typed}' cannot be set on the command line: {NOT_FLAGS[name]}.")
+        raise SpinupError(f"'{typed}' cannot be set on the command line: {NOT_FLAGS[name]}")
     if name in OPEN_DICTS:
         if entry:
             return anything
-        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE.")
+        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
     if name not in known:
         candidates = [*known, *ALIASES, *RUN_KEYS, *OPEN_DICTS, "env_name"]
         hint = nearest(name, candidates)
         if typed.startswith("--"):
             hint = hint.replace("'", "'--", 1)
         raise SpinupError(
-            f"'{typed}' is not an argument of {algo_fn.__name__}{hint}; add --help to see them all."
+            f"'{typed}' is not an argument of {algo_fn.__name__}{hint}; add --help to see them all"
         )
     if not entry:
         return known[name]
     if not isinstance(known[name].default, dict):
-        raise SpinupError(f"'{typed}' names an entry, but '{name}' is not a dict: write --{name}.")
+        raise SpinupError(f"'{typed}' names an entry, but '{name}' is not a dict: write --{name}")
     entries = entries_of(algo_fn, name)
     if entries is None:
         return anything
     if entry not in entries:
         hint = nearest(entry, entries)
         raise SpinupError(
-            f"'{name}' has no entry '{entry}'{hint}; it has {', '.join(entries) or 'none'}."
+            f"'{name}' has no entry '{entry}'{hint}; it has {', '.join(entries) or 'none'}"
         )
     return entries[entry]
 
@@ -356,7 +354,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     """
     kind, _ = _annotated(parameter)
     if kind is dict:
-        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE.")
+        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
     domain = domain_of(key, parameter)
     if kind is tuple and domain is None:
         if isinstance(value, str):
@@ -370,11 +368,11 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     if isinstance(domain, Number) and text in ("inf", "-inf"):
         value = float(text)
     if value is True:
-        raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r}).")
+        raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r})")
     if value not in domain:
-        raise SpinupError(f"'{typed}' must be {domain}, not {value!r}.")
+        raise SpinupError(f"'{typed}' must be {domain}, not {value!r}")
     if key == "epochs" and value == 0:  # from Python it saves the initial policy
-        raise SpinupError(f"'{typed}' must be at least 1: a run of no epochs trains nothing.")
+        raise SpinupError(f"'{typed}' must be at least 1: a run of no epochs trains nothing")
     return domain.convert(value)
 
 
@@ -386,14 +384,14 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
     """The values of a flag, each checked and converted."""
     if flag.key in TEXT_KEYS:
         if not flag.words or not all(flag.words):
-            raise SpinupError(f"'{flag.typed}' needs a value.")
+            raise SpinupError(f"'{flag.typed}' needs a value")
         return list(flag.words)
     kind, words = _annotated(parameter)
     values: list[Any] = []
     for word in flag.words:
         if _is_broken(word):
             raise SpinupError(
-                f"'{word}' after '{flag.typed}' is half a list: leave out spaces, or quote it."
+                f"'{word}' after '{flag.typed}' is half a list: leave out spaces, or quote it"
             )
         value = parse_value(word)
         # what sbatch gets stays as it was typed: a job may be called 1.10
@@ -410,7 +408,7 @@ def value_of(key: str, value: Any, parameter: inspect.Parameter, backend: str, t
     if key == "ac_kwargs:hidden_sizes":
         return value if is_width(value) else _sizes(value, typed)
     if key in TEXT_KEYS and not isinstance(value, str):
-        raise SpinupError(f"'{typed}' must be a name, not {value!r}.")
+        raise SpinupError(f"'{typed}' must be a name, not {value!r}")
     return convert(value, key, parameter, typed)
 
 
@@ -420,9 +418,9 @@ def is_width(value: Any) -> bool:
 
 def _sizes(value: Any, typed: str) -> Any:
     if value is True:
-        raise SpinupError(f"'{typed}' needs a value, such as 64,64.")
+        raise SpinupError(f"'{typed}' needs a value, such as 64,64")
     if isinstance(value, list | tuple) and all(is_width(v) for v in value):
         return value
     raise SpinupError(
-        f"'{typed}' is a list of layer widths such as 64,64, or one width, not {value!r}."
+        f"'{typed}' is a list of layer widths such as 64,64, or one width, not {value!r}"
     )

@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parse_and_execute_grid_search(cmd, args)
         else:
             hint = registry.nearest(cmd, [*registry.exports(), *TOOLS, "help"])
-            raise SpinupError(f"'{cmd}' is not a command{hint}; 'spinup help' lists them.")
+            raise SpinupError(f"'{cmd}' is not a command{hint}; 'spinup help' lists them")
     except SpinupError as error:
         return fail(error)
     except KeyboardInterrupt:  # the run has saved itself and said how to continue

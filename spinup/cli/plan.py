@@ -84,15 +84,15 @@ def read_preset(path: str | Path) -> dict[str, Any]:
     try:
         preset = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise SpinupError(f"the preset '{path}' does not exist.") from error
+        raise SpinupError(f"the preset '{path}' does not exist") from error
     except OSError as error:
-        raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}.") from error
+        raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SpinupError(f"the preset '{path}' is not a text file.") from error
+        raise SpinupError(f"the preset '{path}' is not a text file") from error
     except json.JSONDecodeError as error:
-        raise SpinupError(f"the preset '{path}' is not valid JSON: {error}.") from error
+        raise SpinupError(f"the preset '{path}' is not valid JSON: {error}") from error
     if not isinstance(preset, dict):
-        raise SpinupError(f"the preset '{path}' must hold one JSON object of arguments.")
+        raise SpinupError(f"the preset '{path}' must hold one JSON object of arguments")
     return preset
 
 
@@ -104,9 +104,9 @@ def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         for key, inner in ({name: value} if flat is None else flat).items():
             key = ALIASES.get(key, key)
             if key in keys:
-                raise SpinupError(f"the preset '{path}' sets '{key}' twice.")
+                raise SpinupError(f"the preset '{path}' sets '{key}' twice")
             if key == "config":
-                raise SpinupError(f"the preset '{path}' cannot name another preset.")
+                raise SpinupError(f"the preset '{path}' cannot name another preset")
             keys[key] = inner
     return keys
 
@@ -137,9 +137,9 @@ def plan(
         values[key] = values_of(flag, parameter_of(algo_fn, key, flag.typed), backend)
         about_run = key in RUN_KEYS or key.startswith("slurm_options:")
         if flag.shorthand is not None and about_run:
-            raise SpinupError(f"'{flag.typed}' is never part of a name and takes no shorthand.")
+            raise SpinupError(f"'{flag.typed}' is never part of a name and takes no shorthand")
         if len(values[key]) > 1 and (about_run or key in ONCE_KEYS):
-            raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}.")
+            raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}")
 
     def once(key: str, default: Any) -> Any:
         return values.pop(key)[0] if key in values else default
@@ -155,16 +155,16 @@ def plan(
     data_dir = once("data_dir", None)
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
-        raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}.")
+        raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}")
     alone = any(row.name == algo_fn.__name__ and not row.mpi for row in registry.ROWS)
     if alone and (num_cpu == "auto" or num_cpu > 1):
         raise SpinupError(
             f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
-            "and use --num_envs for several environments."
+            "and use --num_envs for several environments"
         )
     for key in ("hosts", "hostfile", "max_restarts"):
         if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
-            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu.")
+            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu")
     mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
     datestamp = _switch("--dt", once("datestamp", False))
     dry_run = _switch("--dry_run", once("dry_run", False))
@@ -173,34 +173,32 @@ def plan(
     if spread and (num_cpu == "auto" or num_cpu > 1):
         raise SpinupError(
             "runs side by side have one process each: use either --cpu, or --num_workers and "
-            "--executor."
+            "--executor"
         )
     _layers(algo_fn, values, once("l", None))
     if "env_name" not in values:
         raise SpinupError(
-            f"{algo_fn.__name__} needs an environment: add one such as --env CartPole-v1."
+            f"{algo_fn.__name__} needs an environment: add one such as --env CartPole-v1"
         )
     resume, overwrite = values.get("resume", [False])[0], values.get("overwrite", [False])[0]
     if resume and overwrite:
         raise SpinupError(
-            "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one."
+            "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one"
         )
     if resume and datestamp:
-        raise SpinupError(
-            "'--resume' cannot find the earlier run under a new date: leave out --dt."
-        )
+        raise SpinupError("'--resume' cannot find the earlier run under a new date: leave out --dt")
 
     grid = ExperimentGrid(name=exp_name)
     for key, vals in values.items():
         grid.add(key, vals, shorthand=flags[key].shorthand if key in flags else None)
     if mpi.get("max_restarts") and datestamp:
-        raise SpinupError("'--max_restarts' cannot find its run under a new date: leave out --dt.")
+        raise SpinupError("'--max_restarts' cannot find its run under a new date: leave out --dt")
     return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run)
 
 
 def _switch(typed: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise SpinupError(f"'{typed}' must be True or False, not {value!r}.")
+        raise SpinupError(f"'{typed}' must be True or False, not {value!r}")
     return value
 
 
@@ -209,22 +207,22 @@ def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
     given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
     for key, domain in LAUNCH.items():
         if given.get(key) is True:
-            raise SpinupError(f"'--{key}' needs a value.")
+            raise SpinupError(f"'--{key}' needs a value")
         if domain and key in given and given[key] not in domain:
-            raise SpinupError(f"'--{key}' must be {domain}, not {given[key]!r}.")
+            raise SpinupError(f"'--{key}' must be {domain}, not {given[key]!r}")
     executor = given.get("executor", "local")
     if executor not in EXECUTORS:
-        raise SpinupError(f"'--executor' must be local, ray or slurm, not {executor!r}.")
+        raise SpinupError(f"'--executor' must be local, ray or slurm, not {executor!r}")
     slurm = [key for key in values if key.startswith("slurm_options:")]
     if slurm:
         given["slurm_options"] = {key.partition(":")[2]: values.pop(key)[0] for key in slurm}
     for key, needed in (("ray_address", "ray"), ("slurm_options", "slurm")):
         if key in given and executor != needed:
-            raise SpinupError(f"'--{key}' goes with --executor {needed}, not with {executor}.")
+            raise SpinupError(f"'--{key}' goes with --executor {needed}, not with {executor}")
     if given.get("gpus_per_cell") and executor == "local":
         raise SpinupError(
             "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
-            "--device cuda on this machine."
+            "--device cuda on this machine"
         )
     return given
 
@@ -237,12 +235,12 @@ def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any
         if value is not None:
             options[key] = value
     if "hostfile" in options and not Path(options["hostfile"]).is_file():
-        raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist.")
+        raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist")
     restarts, timeout = once("max_restarts", 0), once("mpi_timeout", 300)
     if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
-        raise SpinupError(f"'--max_restarts' must be a whole number, not {restarts!r}.")
+        raise SpinupError(f"'--max_restarts' must be a whole number, not {restarts!r}")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
-        raise SpinupError(f"'--mpi_timeout' must be a number of seconds, not {timeout!r}.")
+        raise SpinupError(f"'--mpi_timeout' must be a number of seconds, not {timeout!r}")
     log_all = _switch("--log_all_ranks", once("log_all_ranks", False))
     options.update(max_restarts=restarts, timeout=timeout)
     options["log_all_ranks"] = str(folder / "rank_logs") if log_all else None
@@ -258,11 +256,11 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
         usual = (64, 64)
     if layers is not None:
         if not is_width(layers):
-            raise SpinupError(f"'--l' is the number of layers, not {layers!r}.")
+            raise SpinupError(f"'--l' is the number of layers, not {layers!r}")
         parameter_of(algo_fn, key, "--l")
         known = values.get(key, [usual])
         if any(not is_width(v) and len(set(v)) != 1 for v in known):
-            raise SpinupError("'--l' goes with one width for every layer, such as --hid 64 --l 2.")
+            raise SpinupError("'--l' goes with one width for every layer, such as --hid 64 --l 2")
         values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
     elif key in values:
         values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
@@ -326,7 +324,7 @@ def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
         given = ", ".join(f"{key}={value!r}" for key, value in env_kwargs.items())
         raise SpinupError(
             f"{env_name} cannot be made with {given} ({type(error).__name__}: {error}): correct "
-            "env_kwargs."
+            "env_kwargs"
         ) from error
 
 

@@ -57,8 +57,9 @@ class Number:
             text += f" above {self.least:g}"
         elif self.least > -math.inf:
             text += f", at least {self.least:g}" if self.whole else ", zero or more"
-        plain = self.least == -math.inf
-        return text + "".join(f"{'' if plain else ','} or {word!r}" for word in self.words)
+        comma = "" if text == "a number" else ","
+        words = (math.inf, *self.words) if self.whole and self.endless else self.words
+        return text + "".join(f"{comma} or {word!r}" for word in words)
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from spinup import registry, run
 from spinup.grids.experiments import ExperimentGrid
 
 REFUSED = [
-    ("pppo", "'pppo' is not a command (did you mean 'ppo'?); 'spinup help' lists them."),
-    ("ploot", "'ploot' is not a command (did you mean 'plot'?); 'spinup help' lists them."),
-    ("ppo_jax", "'ppo' has no backend 'jax'; it has pytorch."),
-    ("PPO", "'PPO' is not a command (did you mean 'ppo'?); 'spinup help' lists them."),
-    ("-x", "'-x' is not a command; 'spinup help' lists them."),
-    ("ppo", "ppo needs an environment: add one such as --env CartPole-v1."),
+    ("pppo", "'pppo' is not a command (did you mean 'ppo'?); 'spinup help' lists them"),
+    ("ploot", "'ploot' is not a command (did you mean 'plot'?); 'spinup help' lists them"),
+    ("ppo_jax", "'ppo' has no backend 'jax'; it has pytorch"),
+    ("PPO", "'PPO' is not a command (did you mean 'ppo'?); 'spinup help' lists them"),
+    ("-x", "'-x' is not a command; 'spinup help' lists them"),
+    ("ppo", "ppo needs an environment: add one such as --env CartPole-v1"),
     (
         "ppo CartPole-v1",
-        "'CartPole-v1' comes before any flag: write --env CartPole-v1 if it is the environment.",
+        "'CartPole-v1' comes before any flag: write --env CartPole-v1 if it is the environment",
     ),
-    ("ppo --gamma 0.9", "ppo needs an environment: add one such as --env CartPole-v1."),
-    ("ppo --env", "'--env' needs a value."),
-    ("ppo --env ''", "'--env' needs a value."),
+    ("ppo --gamma 0.9", "ppo needs an environment: add one such as --env CartPole-v1"),
+    ("ppo --env", "'--env' needs a value"),
+    ("ppo --env ''", "'--env' needs a value"),
     (
         "ppo --env CartPol-v1",
         "there is no environment 'CartPol-v1' (ids of other packages are written "
@@ -67,7 +67,7 @@ REFUSED = [
     ),
     (
         "ppo --env FrozenLake-v1 --env_kwargs:map_name 5x5",
-        "FrozenLake-v1 cannot be made with map_name='5x5' (KeyError: '5x5'): correct env_kwargs.",
+        "FrozenLake-v1 cannot be made with map_name='5x5' (KeyError: '5x5'): correct env_kwargs",
     ),
     (
         "ppo --env CartPole-v1 --seed 0 1 --logger_kwargs:output_dir out",
@@ -76,16 +76,16 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --epochs inf",
-        "'--epochs' must be a whole number, at least 0, not inf.",
+        "'--epochs' must be a whole number, at least 0, not inf",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
         "'ac_kwargs' has no entry 'hidden-sizes' (did you mean 'hidden_sizes'?); it has "
-        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init.",
+        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs 3",
-        "'--env_kwargs' is a dict: set its entries, as in --env_kwargs:KEY VALUE.",
+        "'--env_kwargs' is a dict: set its entries, as in --env_kwargs:KEY VALUE",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs:max_episode_steps 0",
@@ -124,45 +124,44 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --gama 0.9",
-        "'--gama' is not an argument of ppo (did you mean '--gamma'?); add --help to see them all.",
+        "'--gama' is not an argument of ppo (did you mean '--gamma'?); add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 --step_per_epoch 5",
         "'--step_per_epoch' is not an argument of ppo (did you mean '--steps_per_epoch'?); "
-        "add --help to see them all.",
+        "add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 --Gamma 1",
-        "'--Gamma' is not an argument of ppo (did you mean '--gamma'?); add --help to see "
-        "them all.",
+        "'--Gamma' is not an argument of ppo (did you mean '--gamma'?); add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 --polyak 0.9",
-        "'--polyak' is not an argument of ppo; add --help to see them all.",
+        "'--polyak' is not an argument of ppo; add --help to see them all",
     ),
     (
         "sac --env Pendulum-v1 --pi_lr 0.001",
-        "'--pi_lr' is not an argument of sac (did you mean '--lr'?); add --help to see them all.",
+        "'--pi_lr' is not an argument of sac (did you mean '--lr'?); add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 --zzzzzz 1",
-        "'--zzzzzz' is not an argument of ppo; add --help to see them all.",
+        "'--zzzzzz' is not an argument of ppo; add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 -gamma 0.9",
-        "'-gamma' is not a flag: flags start with two dashes (--gamma 0.99).",
+        "'-gamma' is not a flag: flags start with two dashes (--gamma 0.99)",
     ),
     (
         "ppo --env CartPole-v1 -- 0.9",
-        "'--' is not a well-formed flag: write --key, --key[shorthand] or --key:entry.",
+        "'--' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 ---gamma 0.9",
-        "'---gamma' is not a well-formed flag: write --key, --key[shorthand] or --key:entry.",
+        "'---gamma' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 '--gamma[' 0.9",
-        "'--gamma[' is not a well-formed flag: write --key, --key[shorthand] or --key:entry.",
+        "'--gamma[' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 '--gamma[]' 0.9 0.8",
@@ -176,103 +175,103 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 '--exp_name[e]' x",
-        "'--exp_name' is never part of a name and takes no shorthand.",
+        "'--exp_name' is never part of a name and takes no shorthand",
     ),
     (
         "ppo --env CartPole-v1 --gamma high",
-        "'--gamma' must be a number between 0 and 1, not 'high'.",
+        "'--gamma' must be a number between 0 and 1, not 'high'",
     ),
-    ("ppo --env CartPole-v1 --gamma nan", "'--gamma' must be a number between 0 and 1, not 'nan'."),
-    ("ppo --env CartPole-v1 --gamma True", "'--gamma' needs a value (its default is 0.99)."),
-    ("ppo --env CartPole-v1 --gamma", "'--gamma' needs a value (its default is 0.99)."),
-    ("ppo --env CartPole-v1 --gamma None", "'--gamma' must be a number between 0 and 1, not None."),
+    ("ppo --env CartPole-v1 --gamma nan", "'--gamma' must be a number between 0 and 1, not 'nan'"),
+    ("ppo --env CartPole-v1 --gamma True", "'--gamma' needs a value (its default is 0.99)"),
+    ("ppo --env CartPole-v1 --gamma", "'--gamma' needs a value (its default is 0.99)"),
+    ("ppo --env CartPole-v1 --gamma None", "'--gamma' must be a number between 0 and 1, not None"),
     (
         "ppo --env CartPole-v1 --gamma \"__import__('os').getcwd()\"",
-        "'--gamma' must be a number between 0 and 1, not \"__import__('os').getcwd()\".",
+        "'--gamma' must be a number between 0 and 1, not \"__import__('os').getcwd()\"",
     ),
     (
         "ppo --env CartPole-v1 --epochs 2.5",
-        "'--epochs' must be a whole number, at least 0, not 2.5.",
+        "'--epochs' must be a whole number, at least 0, not 2.5",
     ),
     (
         "ppo --env CartPole-v1 --epochs 007",
-        "'--epochs' must be a whole number, at least 0, not '007'.",
+        "'--epochs' must be a whole number, at least 0, not '007'",
     ),
-    ("ppo --env CartPole-v1 --epochs", "'--epochs' needs a value (its default is 50)."),
+    ("ppo --env CartPole-v1 --epochs", "'--epochs' needs a value (its default is 50)"),
     (
         "ppo --env CartPole-v1 --shards few",
-        "'--shards' must be a whole number, at least 1, or None, not 'few'.",
+        "'--shards' must be a whole number, at least 1, or None, not 'few'",
     ),
-    ("ppo --env CartPole-v1 --shards", "'--shards' needs a value (its default is None)."),
+    ("ppo --env CartPole-v1 --shards", "'--shards' needs a value (its default is None)"),
     (
         "ppo --env CartPole-v1 --anneal_lr maybe",
-        "'--anneal_lr' must be True or False, not 'maybe'.",
+        "'--anneal_lr' must be True or False, not 'maybe'",
     ),
     (
         "ppo --env CartPole-v1 --vector threads",
-        "'--vector' must be 'sync' or 'async', not 'threads'.",
+        "'--vector' must be 'sync' or 'async', not 'threads'",
     ),
-    ("trpo --env CartPole-v1 --algo ngp", "'--algo' must be 'trpo' or 'npg', not 'ngp'."),
-    ("dqn --env CartPole-v1 --loss hubr", "'--loss' must be 'huber' or 'squared', not 'hubr'."),
+    ("trpo --env CartPole-v1 --algo ngp", "'--algo' must be 'trpo' or 'npg', not 'ngp'"),
+    ("dqn --env CartPole-v1 --loss hubr", "'--loss' must be 'huber' or 'squared', not 'hubr'"),
     (
         "her --env spinup/BitFlip-v0 --strategy futre",
-        "'--strategy' must be 'future', 'final', 'episode' or 'random', not 'futre'.",
+        "'--strategy' must be 'future', 'final', 'episode' or 'random', not 'futre'",
     ),
-    ("ppo --env CartPole-v1 --device gpu", "'--device' must be 'cpu' or 'cuda', not 'gpu'."),
-    ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5."),
-    ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1."),
+    ("ppo --env CartPole-v1 --device gpu", "'--device' must be 'cpu' or 'cuda', not 'gpu'"),
+    ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5"),
+    ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1"),
     (
         "ppo --env CartPole-v1 --gamma 0.9 1.1",
-        "'--gamma' must be a number between 0 and 1, not 1.1.",
+        "'--gamma' must be a number between 0 and 1, not 1.1",
     ),
-    ("ppo --env CartPole-v1 --lam 2", "'--lam' must be a number between 0 and 1, not 2."),
+    ("ppo --env CartPole-v1 --lam 2", "'--lam' must be a number between 0 and 1, not 2"),
     (
         "ppo --env CartPole-v1 --pi_lr -1e-3",
-        "'--pi_lr' must be a number, zero or more, not -0.001.",
+        "'--pi_lr' must be a number, zero or more, not -0.001",
     ),
-    ("ppo --env CartPole-v1 --vf_lr inf", "'--vf_lr' must be a number, zero or more, not inf."),
+    ("ppo --env CartPole-v1 --vf_lr inf", "'--vf_lr' must be a number, zero or more, not inf"),
     (
         "ppo --env CartPole-v1 --clip_ratio -0.2",
-        "'--clip_ratio' must be a number, zero or more, not -0.2.",
+        "'--clip_ratio' must be a number, zero or more, not -0.2",
     ),
     (
         "ppo --env CartPole-v1 --target_kl -1",
-        "'--target_kl' must be a number, zero or more, or None, not -1.",
+        "'--target_kl' must be a number, zero or more, or None, not -1",
     ),
     (
         "ppo --env CartPole-v1 --target_kl small",
-        "'--target_kl' must be a number, zero or more, or None, not 'small'.",
+        "'--target_kl' must be a number, zero or more, or None, not 'small'",
     ),
     (
         "ppo --env CartPole-v1 --minibatch_size 0",
-        "'--minibatch_size' must be a whole number, at least 1, or None, not 0.",
+        "'--minibatch_size' must be a whole number, at least 1, or None, not 0",
     ),
     (
         "ppo --env CartPole-v1 --minibatch_size 1.5",
-        "'--minibatch_size' must be a whole number, at least 1, or None, not 1.5.",
+        "'--minibatch_size' must be a whole number, at least 1, or None, not 1.5",
     ),
     (
         "ppo --env CartPole-v1 --max_grad_norm 0",
-        "'--max_grad_norm' must be a number above 0, or None, not 0.",
+        "'--max_grad_norm' must be a number above 0, or None, not 0",
     ),
-    ("ppo --env CartPole-v1 --ent_coef -1", "'--ent_coef' must be a number, zero or more, not -1."),
+    ("ppo --env CartPole-v1 --ent_coef -1", "'--ent_coef' must be a number, zero or more, not -1"),
     (
         "ppo --env CartPole-v1 --epochs 0",
-        "'--epochs' must be at least 1: a run of no epochs trains nothing.",
+        "'--epochs' must be at least 1: a run of no epochs trains nothing",
     ),
-    ("ppo --env CartPole-v1 --steps 0", "'--steps' must be a whole number, at least 1, not 0."),
-    ("ppo --env CartPole-v1 --seed -1", "'--seed' must be a whole number, at least 0, not -1."),
+    ("ppo --env CartPole-v1 --steps 0", "'--steps' must be a whole number, at least 1, not 0"),
+    ("ppo --env CartPole-v1 --seed -1", "'--seed' must be a whole number, at least 0, not -1"),
     (
         "ppo --env CartPole-v1 --max_ep_len 0",
-        "'--max_ep_len' must be a whole number, at least 1, not 0.",
+        "'--max_ep_len' must be a whole number, at least 1, or inf, not 0",
     ),
     (
         "ppo --env CartPole-v1 --save_freq 0",
-        "'--save_freq' must be a whole number, at least 1, not 0.",
+        "'--save_freq' must be a whole number, at least 1, not 0",
     ),
     (
         "ppo --env CartPole-v1 --num_envs 0",
-        "'--num_envs' must be a whole number, at least 1, not 0.",
+        "'--num_envs' must be a whole number, at least 1, not 0",
     ),
     (
         "ppo --env CartPole-v1 --num_envs 3",
@@ -281,252 +280,252 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --num_threads 0",
-        "'--num_threads' must be a whole number, at least 1, or None, not 0.",
+        "'--num_threads' must be a whole number, at least 1, or None, not 0",
     ),
     (
         "vpg --env CartPole-v1 --train_v_iters -1",
-        "'--train_v_iters' must be a whole number, at least 0, not -1.",
+        "'--train_v_iters' must be a whole number, at least 0, not -1",
     ),
     (
         "trpo --env CartPole-v1 --backtrack_coeff 2",
-        "'--backtrack_coeff' must be a number between 0 and 1, not 2.",
+        "'--backtrack_coeff' must be a number between 0 and 1, not 2",
     ),
     (
         "trpo --env CartPole-v1 --cg_iters 0",
-        "'--cg_iters' must be a whole number, at least 1, not 0.",
+        "'--cg_iters' must be a whole number, at least 1, not 0",
     ),
-    ("sac --env Pendulum-v1 --polyak 1.5", "'--polyak' must be a number between 0 and 1, not 1.5."),
-    ("sac --env Pendulum-v1 --lr -1", "'--lr' must be a number, zero or more, not -1."),
+    ("sac --env Pendulum-v1 --polyak 1.5", "'--polyak' must be a number between 0 and 1, not 1.5"),
+    ("sac --env Pendulum-v1 --lr -1", "'--lr' must be a number, zero or more, not -1"),
     (
         "sac --env Pendulum-v1 --alpha -1",
-        "'--alpha' must be a number, zero or more, or 'auto', not -1.",
+        "'--alpha' must be a number, zero or more, or 'auto', not -1",
     ),
     (
         "sac --env Pendulum-v1 --alpha automatic",
-        "'--alpha' must be a number, zero or more, or 'auto', not 'automatic'.",
+        "'--alpha' must be a number, zero or more, or 'auto', not 'automatic'",
     ),
     (
         "sac --env Pendulum-v1 --batch_size 0",
-        "'--batch_size' must be a whole number, at least 1, not 0.",
+        "'--batch_size' must be a whole number, at least 1, not 0",
     ),
     (
         "sac --env Pendulum-v1 --replay_size 0",
-        "'--replay_size' must be a whole number, at least 1, not 0.",
+        "'--replay_size' must be a whole number, at least 1, not 0",
     ),
     (
         "sac --env Pendulum-v1 --replay_size 1e6 0.5",
-        "'--replay_size' must be a whole number, at least 1, not 0.5.",
+        "'--replay_size' must be a whole number, at least 1, not 0.5",
     ),
     (
         "sac --env Pendulum-v1 --update_every 0",
-        "'--update_every' must be a whole number, at least 1, not 0.",
+        "'--update_every' must be a whole number, at least 1, not 0",
     ),
     (
         "sac --env Pendulum-v1 --updates_per_step -1",
-        "'--updates_per_step' must be a number, zero or more, not -1.",
+        "'--updates_per_step' must be a number, zero or more, not -1",
     ),
     (
         "ddpg --env Pendulum-v1 --act_noise -0.1",
-        "'--act_noise' must be a number, zero or more, not -0.1.",
+        "'--act_noise' must be a number, zero or more, not -0.1",
     ),
     (
         "td3 --env Pendulum-v1 --policy_delay 0",
-        "'--policy_delay' must be a whole number, at least 1, not 0.",
+        "'--policy_delay' must be a whole number, at least 1, not 0",
     ),
     (
         "td3 --env Pendulum-v1 --noise_clip -1",
-        "'--noise_clip' must be a number, zero or more, not -1.",
+        "'--noise_clip' must be a number, zero or more, not -1",
     ),
     (
         "td3 --env Pendulum-v1 --start_steps -5",
-        "'--start_steps' must be a whole number, at least 0, not -5.",
+        "'--start_steps' must be a whole number, at least 0, not -5",
     ),
     (
         "dqn --env CartPole-v1 --eps_end 1.1",
-        "'--eps_end' must be a number between 0 and 1, not 1.1.",
+        "'--eps_end' must be a number between 0 and 1, not 1.1",
     ),
-    ("dqn --env CartPole-v1 --n_step 0", "'--n_step' must be a whole number, at least 1, not 0."),
+    ("dqn --env CartPole-v1 --n_step 0", "'--n_step' must be a whole number, at least 1, not 0"),
     (
         "acer --env CartPole-v1 --replay_ratio -1",
-        "'--replay_ratio' must be a number, zero or more, not -1.",
+        "'--replay_ratio' must be a number, zero or more, not -1",
     ),
-    ("her --env spinup/BitFlip-v0 --k -1", "'--k' must be a whole number, at least 0, not -1."),
+    ("her --env spinup/BitFlip-v0 --k -1", "'--k' must be a whole number, at least 0, not -1"),
     (
         "her --env spinup/BitFlip-v0 --base_kwargs:act_noise -1",
-        "'--base_kwargs:act_noise' must be a number, zero or more, not -1.",
+        "'--base_kwargs:act_noise' must be a number, zero or more, not -1",
     ),
     (
         "her --env spinup/BitFlip-v0 --base_kwargs 1",
-        "'--base_kwargs' is a dict: set its entries, as in --base_kwargs:KEY VALUE.",
+        "'--base_kwargs' is a dict: set its entries, as in --base_kwargs:KEY VALUE",
     ),
     (
         "ppo --env CartPole-v1 --gamma 0.9 --gamma 0.8",
-        "'--gamma' and '--gamma' set the same argument: give all its values after one flag.",
+        "'--gamma' and '--gamma' set the same argument: give all its values after one flag",
     ),
     (
         "ppo --env CartPole-v1 --env_name Acrobot-v1",
-        "'--env' and '--env_name' set the same argument: give all its values after one flag.",
+        "'--env' and '--env_name' set the same argument: give all its values after one flag",
     ),
     (
         "ppo --env CartPole-v1 --hid 3 --ac_kwargs:hidden_sizes 4",
         "'--hid' and '--ac_kwargs:hidden_sizes' set the same argument: give all its values "
-        "after one flag.",
+        "after one flag",
     ),
     (
         "ppo --env CartPole-v1 --hid '[32,' '32]'",
-        "'[32,' after '--hid' is half a list: leave out spaces, or quote it.",
+        "'[32,' after '--hid' is half a list: leave out spaces, or quote it",
     ),
     (
         "ppo --env CartPole-v1 --hid wide",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not 'wide'.",
+        "'--hid' is a list of layer widths such as 64,64, or one width, not 'wide'",
     ),
     (
         "ppo --env CartPole-v1 --hid 0",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not 0.",
+        "'--hid' is a list of layer widths such as 64,64, or one width, not 0",
     ),
     (
         "ppo --env CartPole-v1 --hid 32,-1",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not (32, -1).",
+        "'--hid' is a list of layer widths such as 64,64, or one width, not (32, -1)",
     ),
-    ("ppo --env CartPole-v1 --hid", "'--hid' needs a value, such as 64,64."),
-    ("ppo --env CartPole-v1 --l 0", "'--l' is the number of layers, not 0."),
+    ("ppo --env CartPole-v1 --hid", "'--hid' needs a value, such as 64,64"),
+    ("ppo --env CartPole-v1 --l 0", "'--l' is the number of layers, not 0"),
     (
         "ppo --env CartPole-v1 --hid 32,16 --l 2",
-        "'--l' goes with one width for every layer, such as --hid 64 --l 2.",
+        "'--l' goes with one width for every layer, such as --hid 64 --l 2",
     ),
     (
         "ppo --env CartPole-v1 --act tan",
         "'tan' is not a known activation (did you mean 'tanh'?); choose one of tanh, relu, "
-        "elu, selu, gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign.",
+        "elu, selu, gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign",
     ),
-    ("ppo --env CartPole-v1 --act 5", "'--act' must be the name of an activation, not 5."),
+    ("ppo --env CartPole-v1 --act 5", "'--act' must be the name of an activation, not 5"),
     (
         "ppo --env CartPole-v1 --act torch.nn.Linear",
         "'torch.nn.Linear' is not a known activation (did you mean 'leakyrelu'?); choose one "
         "of tanh, relu, elu, selu, gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, "
-        "softsign.",
+        "softsign",
     ),
     (
         "ppo --env CartPole-v1 --act os.system",
         "'os.system' is not a known activation; choose one of tanh, relu, elu, selu, gelu, "
-        "silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign.",
+        "silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:hiden_sizes 3",
         "'ac_kwargs' has no entry 'hiden_sizes' (did you mean 'hidden_sizes'?); it has "
-        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init.",
+        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:normalize_obs perhaps",
-        "'--ac_kwargs:normalize_obs' must be True or False, not 'perhaps'.",
+        "'--ac_kwargs:normalize_obs' must be True or False, not 'perhaps'",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs 3",
-        "'--ac_kwargs' is a dict: set its entries, as in --ac_kwargs:KEY VALUE.",
+        "'--ac_kwargs' is a dict: set its entries, as in --ac_kwargs:KEY VALUE",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs: 3",
-        "'--ac_kwargs:' is not a well-formed flag: write --key, --key[shorthand] or --key:entry.",
+        "'--ac_kwargs:' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 --gamma:x 3",
-        "'--gamma:x' names an entry, but 'gamma' is not a dict: write --gamma.",
+        "'--gamma:x' names an entry, but 'gamma' is not a dict: write --gamma",
     ),
     (
         "ppo --env CartPole-v1 --logger_kwargs:outputdir x",
         "'logger_kwargs' has no entry 'outputdir' (did you mean 'output_dir'?); it has "
-        "output_dir, output_fname, exp_name, resume, overwrite, quiet, sinks.",
+        "output_dir, output_fname, exp_name, resume, overwrite, quiet, sinks",
     ),
     (
         "ppo --env CartPole-v1 --env_fn x",
-        "'--env_fn' cannot be set on the command line: name the environment with --env.",
+        "'--env_fn' cannot be set on the command line: name the environment with --env",
     ),
     (
         "ppo --env CartPole-v1 --actor_critic x",
         "'--actor_critic' cannot be set on the command line: pass a class from Python, or "
-        "set its arguments with --ac_kwargs:KEY.",
+        "set its arguments with --ac_kwargs:KEY",
     ),
-    ("ppo --env CartPole-v1 --exp_name", "'--exp_name' needs a value."),
-    ("ppo --env CartPole-v1 --exp_name a b", "'--exp_name' takes one value, not 2."),
-    ("ppo --env CartPole-v1 --resume True False", "'--resume' takes one value, not 2."),
+    ("ppo --env CartPole-v1 --exp_name", "'--exp_name' needs a value"),
+    ("ppo --env CartPole-v1 --exp_name a b", "'--exp_name' takes one value, not 2"),
+    ("ppo --env CartPole-v1 --resume True False", "'--resume' takes one value, not 2"),
     (
         "ppo --env CartPole-v1 --resume --overwrite",
-        "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one.",
+        "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one",
     ),
     (
         "ppo --env CartPole-v1 --resume --dt",
-        "'--resume' cannot find the earlier run under a new date: leave out --dt.",
+        "'--resume' cannot find the earlier run under a new date: leave out --dt",
     ),
-    ("ppo --env CartPole-v1 --dt 5", "'--dt' must be True or False, not 5."),
-    ("ppo --env CartPole-v1 --cpu two", "'--cpu' must be a whole number or 'auto', not 'two'."),
-    ("ppo --env CartPole-v1 --cpu 1.5", "'--cpu' must be a whole number or 'auto', not 1.5."),
+    ("ppo --env CartPole-v1 --dt 5", "'--dt' must be True or False, not 5"),
+    ("ppo --env CartPole-v1 --cpu two", "'--cpu' must be a whole number or 'auto', not 'two'"),
+    ("ppo --env CartPole-v1 --cpu 1.5", "'--cpu' must be a whole number or 'auto', not 1.5"),
     (
         "ppo --env CartPole-v1 --hosts a,b",
-        "'--hosts' is about several processes: say how many with --cpu.",
+        "'--hosts' is about several processes: say how many with --cpu",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --hostfile missing.txt",
-        "the hostfile 'missing.txt' does not exist.",
+        "the hostfile 'missing.txt' does not exist",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --mpi_timeout 0",
-        "'--mpi_timeout' must be a number of seconds, not 0.",
+        "'--mpi_timeout' must be a number of seconds, not 0",
     ),
     (
         "ddpg --env Pendulum-v1 --cpu 2",
         "ddpg learns from one replay buffer in one process: leave out --cpu, and use "
-        "--num_envs for several environments.",
+        "--num_envs for several environments",
     ),
     (
         "sac --env Pendulum-v1 --cpu auto",
         "sac learns from one replay buffer in one process: leave out --cpu, and use "
-        "--num_envs for several environments.",
+        "--num_envs for several environments",
     ),
-    ("ppo --env CartPole-v1 --config missing.json", "the preset 'missing.json' does not exist."),
-    ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' must be True or False, not 'maybe'."),
+    ("ppo --env CartPole-v1 --config missing.json", "the preset 'missing.json' does not exist"),
+    ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' must be True or False, not 'maybe'"),
     (
         "ppo --env CartPole-v1 --dryrun",
         "'--dryrun' is not an argument of ppo (did you mean '--dry_run'?); add --help to see "
-        "them all.",
+        "them all",
     ),
     (
         "ppo --env CartPole-v1 --num_workers 0",
-        "'--num_workers' must be a whole number, at least 1, not 0.",
+        "'--num_workers' must be a whole number, at least 1, not 0",
     ),
     (
         "ppo --env CartPole-v1 --num_workers many",
-        "'--num_workers' must be a whole number, at least 1, not 'many'.",
+        "'--num_workers' must be a whole number, at least 1, not 'many'",
     ),
-    ("ppo --env CartPole-v1 --num_workers", "'--num_workers' needs a value."),
-    ("ppo --env CartPole-v1 --num_workers 2 4", "'--num_workers' takes one value, not 2."),
+    ("ppo --env CartPole-v1 --num_workers", "'--num_workers' needs a value"),
+    ("ppo --env CartPole-v1 --num_workers 2 4", "'--num_workers' takes one value, not 2"),
     (
         "ppo --env CartPole-v1 --executor cluster",
-        "'--executor' must be local, ray or slurm, not 'cluster'.",
+        "'--executor' must be local, ray or slurm, not 'cluster'",
     ),
     (
         "ppo --env CartPole-v1 --executor slrum",
-        "'--executor' must be local, ray or slurm, not 'slrum'.",
+        "'--executor' must be local, ray or slurm, not 'slrum'",
     ),
-    ("ppo --env CartPole-v1 --executor", "'--executor' needs a value."),
+    ("ppo --env CartPole-v1 --executor", "'--executor' needs a value"),
     (
         "ppo --env CartPole-v1 --cpus_per_cell 0.5",
-        "'--cpus_per_cell' must be a whole number, at least 1, not 0.5.",
+        "'--cpus_per_cell' must be a whole number, at least 1, not 0.5",
     ),
     (
         "ppo --env CartPole-v1 --gpus_per_cell -1",
-        "'--gpus_per_cell' must be a number, zero or more, not -1.",
+        "'--gpus_per_cell' must be a number, zero or more, not -1",
     ),
     (
         "ppo --env CartPole-v1 --ray_address auto",
-        "'--ray_address' goes with --executor ray, not with local.",
+        "'--ray_address' goes with --executor ray, not with local",
     ),
     (
         "ppo --env CartPole-v1 --slurm_options:time 60",
-        "'--slurm_options' goes with --executor slurm, not with local.",
+        "'--slurm_options' goes with --executor slurm, not with local",
     ),
     (
         "ppo --env CartPole-v1 --executor slurm --slurm_options 60",
-        "'--slurm_options' is a dict: set its entries, as in --slurm_options:KEY VALUE.",
+        "'--slurm_options' is a dict: set its entries, as in --slurm_options:KEY VALUE",
     ),
     (
         "ppo --env CartPole-v1 --gamma 0.9 0.9",
@@ -541,25 +540,25 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --gpus_per_cell 1",
         "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
-        "--device cuda on this machine.",
+        "--device cuda on this machine",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --num_workers 2",
         "runs side by side have one process each: use either --cpu, or --num_workers and "
-        "--executor.",
+        "--executor",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --executor ray",
         "runs side by side have one process each: use either --cpu, or --num_workers and "
-        "--executor.",
+        "--executor",
     ),
-    ("ppo --config .", "the preset '.' cannot be read: Is a directory."),
-    ("completion", "'spinup completion' takes bash or zsh, not nothing."),
-    ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'."),
-    ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'."),
+    ("ppo --config .", "the preset '.' cannot be read: Is a directory"),
+    ("completion", "'spinup completion' takes bash or zsh, not nothing"),
+    ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'"),
+    ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'"),
     (
         "ppo --env CartPole-v1 \u2014gamma 0.9",
-        "'\u2014gamma' starts with a typographic dash: write '--gamma'.",
+        "'\u2014gamma' starts with a typographic dash: write '--gamma'",
     ),
 ]
 

@@ -443,7 +443,7 @@ def test_flags_win_over_a_preset(tmp_path):
         ({"env": "Toy", "ac_kwargs": {"activation": "foo"}}, "activation"),
         ({"env": "Toy", "ac_kwargs": {"hidden": [3]}}, "hidden_sizes"),
         ({"env": "Toy", "ac_kwargs": 3}, "dict"),
-        ({"env": "Toy", "gamma": 2}, "'gamma in my.json' must be a number between 0 and 1, not 2."),
+        ({"env": "Toy", "gamma": 2}, "'gamma in my.json' must be a number between 0 and 1, not 2"),
         ({"env": "Toy", "num_workers": 0}, "'--num_workers' must be a whole number, at least 1"),
         ({"env": "Toy", "slurm_options": {"time": 5}}, "--executor slurm"),
     ],
@@ -551,7 +551,7 @@ def test_an_algorithms_file_refuses_and_explains(script):
     assert done.returncode == 2
     assert done.stderr == (
         "spinup: '--gama' is not an argument of mini (did you mean '--gamma'?); "
-        "add --help to see them all.\n"
+        "add --help to see them all\n"
     )
     assert not (script.parents[3] / "data").exists()
     done = start(script, "--help")
