@@ -73,6 +73,18 @@ def make_streams(
     return Streams(envs, [seeds(i) for i in range(num_envs)], max_ep_len)
 
 
+def one_env(env_fn: Callable[[], Any]) -> Any:
+    """One environment of the kind that `env_fn` makes, taken out of a vector if it makes those."""
+    env = env_fn()
+    if isinstance(env, AsyncVectorEnv):
+        make = env.env_fns[0]
+        env.close()
+        env = make()
+    elif isinstance(env, SyncVectorEnv):
+        env = env.envs[0]
+    return adapt_env(env)
+
+
 class Streams:
     """Environments of this process, stepped one after the other."""
 

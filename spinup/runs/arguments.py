@@ -254,13 +254,19 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
             check_arguments(value)
 
 
-check_domains = check_arguments  # what `runs.run` calls until it reads `current_arguments`
-
-
 # --------------------------------------------------------------------------- training functions
 
-# The name and arguments of the training function that is running in this thread.
-_RUNNING: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("spinup_training_function")
+
+class Call(NamedTuple):
+    """A call of a training function."""
+
+    name: str  # of the function
+    arguments: dict[str, Any]  # those given, and defaults for the others
+    defaults: dict[str, Any]
+
+
+# The training function that is running in this thread.
+_RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 
 def training_function(function: F) -> F:
@@ -270,32 +276,30 @@ def training_function(function: F) -> F:
     table describes is added, in the order of the signature. Whole numbers may be given as 1e6.
     """
     signature = inspect.signature(function)
-    # One line, so that a traceback has one line for it, where the function is decorated.
-    wrapper: Any = functools.wraps(function)(lambda *a, **kw: _call(function, signature, a, kw))
-    source = function.__code__
-    wrapper.__code__ = wrapper.__code__.replace(
-        co_filename=source.co_filename, co_firstlineno=source.co_firstlineno, co_name=source.co_name
-    )
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return _call(function, signature, args, kwargs)
+
     wrapper.__doc__ = complete_docstring(function.__doc__, signature)
     return cast(F, wrapper)
 
 
-def current_arguments() -> tuple[str, dict[str, Any]]:
-    """The name of the running training function, and its arguments with defaults filled in."""
+def current_call() -> Call:
+    """The training function that is running, and its arguments."""
     try:
-        name, arguments = _RUNNING.get()
+        return _RUNNING.get()
     except LookupError:
         raise SpinupError(
             "a run was opened outside a training function: put @training_function above the "
             "function that opens it"
         ) from None
-    return name, dict(arguments)
 
 
 def _call(
     function: Callable[..., Any], signature: inspect.Signature, args: Any, kwargs: Any
 ) -> Any:
-    """Call `function` and let `current_arguments` know its arguments meanwhile."""
+    """Call `function` and let `current_call` know its arguments meanwhile."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
@@ -304,7 +308,9 @@ def _call(
     for name, value in bound.arguments.items():
         if name in ARGUMENTS:
             bound.arguments[name] = ARGUMENTS[name].domain.convert(value)
-    token = _RUNNING.set((function.__name__, dict(bound.arguments)))
+    parameters = signature.parameters.items()
+    defaults = {name: p.default for name, p in parameters if p.default is not p.empty}
+    token = _RUNNING.set(Call(function.__name__, dict(bound.arguments), defaults))
     try:
         return function(*bound.args, **bound.kwargs)
     finally:

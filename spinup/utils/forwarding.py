@@ -5,9 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def forward(
-    *targets: str, **moved: str
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for a module whose names live elsewhere (PEP 562).
 
     A module is imported when a name in it is first used, so that importing the old path loads

@@ -1,6 +1,6 @@
 """Gradients and parameters of torch modules over processes and shards, moved as flat buffers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,6 @@ import torch
 from torch import nn
 
 from spinup.utils.mpi_tools import Shards, allreduce, broadcast, num_procs
-
-Batch = Mapping[str, torch.Tensor]
-Loss = Callable[[Batch], tuple[torch.Tensor, dict[str, torch.Tensor]]]
 
 
 def setup_pytorch_for_mpi() -> None:
@@ -70,64 +67,9 @@ def unflatten(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Te
     return [piece.view_as(t) for piece, t in zip(pieces, like, strict=True)]
 
 
-def laid_out_as(p: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    """`grad` with the strides of its parameter.
-
-    torch's fused optimizers go through the memory of both side by side. A gradient that is a
-    transposed view (that of an einsum, for example) would be applied to the wrong entries.
-    """
-    return grad if grad.stride() == p.stride() else torch.empty_like(p).copy_(grad)
-
-
 def shard_mean(parts: Sequence[torch.Tensor], shards: Shards) -> torch.Tensor:
     """Mean over all shards, in shard order, of one vector for each local shard."""
     if shards.count == 1:
         return parts[0]
     arrays: list[np.ndarray[Any, Any]] = [p.detach().cpu().numpy() for p in parts]
     return torch.as_tensor(shards.mean(arrays)).to(parts[0].device)
-
-
-def backward(
-    loss: Loss, module: nn.Module, data: Sequence[Batch], shards: Shards
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Set `p.grad` to the gradient of the mean loss over all shards; return that loss and its info.
-
-    `data` holds one batch for each local shard and `loss(batch)` returns `(loss, info)` with info a
-    dict of 0-d tensors. Gradient, loss and info of a shard travel together in one flat buffer.
-    """
-    params = [p for p in module.parameters() if p.requires_grad]
-    parts: list[torch.Tensor] = []
-    names: list[str] = []
-    for batch in data:
-        value, info = loss(batch)
-        names = list(info)
-        grads: Any = torch.autograd.grad(value, params, allow_unused=True)
-        grads = [
-            torch.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)
-        ]
-        if shards.count == 1:  # nothing to add up, so nothing to pack
-            for p, grad in zip(params, grads, strict=True):
-                p.grad = laid_out_as(p, grad)
-            return value.detach(), {name: info[name].detach() for name in names}
-        scalars = torch.stack([value.detach(), *(info[name].detach() for name in names)])
-        parts.append(flatten([*grads, scalars]))
-    mean = shard_mean(parts, shards)
-    n = mean.numel() - len(names) - 1
-    for p, grad in zip(params, unflatten(mean[:n], params), strict=True):
-        p.grad = grad
-    return mean[n], dict(zip(names, mean[n + 1 :], strict=True))
-
-
-def evaluate(
-    loss: Loss, data: Sequence[Batch], shards: Shards
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The mean loss and info over all shards, without gradients."""
-    parts: list[torch.Tensor] = []
-    names: list[str] = []
-    with torch.no_grad():
-        for batch in data:
-            value, info = loss(batch)
-            names = list(info)
-            parts.append(torch.stack([value, *(info[name] for name in names)]))
-    mean = shard_mean(parts, shards)
-    return mean[0], dict(zip(names, mean[1:], strict=True))

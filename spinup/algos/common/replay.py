@@ -103,8 +103,10 @@ class Ring:
             "pieces": [piece for piece in self._pieces if piece is not None],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The rows of a saved ring of the same size."""
+    def load_state_dict(
+        self, state: Mapping[str, Any], renamed: Mapping[str, str] | None = None
+    ) -> None:
+        """The rows of a saved ring of the same size; `renamed` are new names of its fields."""
         if (state["max_size"], state["chunk_rows"]) != (self.max_size, self.chunk_rows):
             raise SpinupError(
                 f"the saved buffer has room for {state['max_size']} rows, this one for "
@@ -113,7 +115,8 @@ class Ring:
         self.total = state["total"]
         self._pieces = [None] * len(self._pieces)
         for i, piece in enumerate(state["pieces"]):
-            ours, saved = self._chunk(i), piece.load()
+            ours = self._chunk(i)
+            saved = {(renamed or {}).get(name, name): x for name, x in piece.load().items()}
             if _layout(ours) != _layout(saved):
                 raise SpinupError("the saved buffer holds other fields than this one: start anew")
             for name, values in saved.items():

@@ -2,9 +2,9 @@
 
 import torch
 
-from spinup.algos.pytorch.acer import core
-from spinup.algos.pytorch.acer.acer import compute_loss_q, policy_step, retrace
-from spinup.algos.pytorch.acer.core import log_density, minimize, polyak_update
+from spinup.algos.pytorch.acer.core import gaussian, log_density
+from spinup.algos.pytorch.acer.retrace import compute_loss_q, policy_step, retrace
+from spinup.algos.pytorch.common.learners import polyak_update
 
 
 def continuous_loss_pi(phi, mu, x, x1, q1, v, q_opc, c=5.0):
@@ -41,10 +41,10 @@ def continuous_update(
     """
     o, a, o2 = batch["obs"], batch["act"], batch["obs2"]
     weight = batch["valid"] / batch["valid"].mean().clamp(min=1e-8)
-    mean, std = core.gaussian(ac.pi, o)  # (T, N, A), (A,)
-    phi, mu, x = mean / std, batch["logmu"] / std, a / std
+    mean, std = gaussian(ac.pi, o)  # (T, N, A), (A,)
+    phi, mu, x = mean / std, batch["mu"] / std, a / std
     with torch.no_grad():
-        phi_avg = core.gaussian(pi_avg, o)[0] / std
+        phi_avg = gaussian(pi_avg, o)[0] / std
         u = mean + std * torch.randn(dueling_samples, *mean.shape, device=mean.device)
         x1 = phi + torch.randn_like(phi)
         rho = torch.exp(log_density(x, phi) - log_density(x, mu))  # (T, N)
@@ -57,13 +57,15 @@ def continuous_update(
         q_opc = retrace(q, v2, torch.ones_like(rho), batch, gamma)  # for the policy: no cut at all
         v_target = v + rho.clamp(max=1) * (q_ret - q)  # eq. 14
     loss_q = (weight * (compute_loss_q(q, q_ret) + (v - v_target) ** 2)).mean()
-    minimize(loss_q, q_optimizer)
+    q_optimizer.zero_grad()
+    loss_q.backward()
+    q_optimizer.step()
 
-    def losses(out):
+    def compute_losses(out):
         kl = (phi_avg - out).square().sum(-1) / 2  # KL(average || pi)
         return continuous_loss_pi(out, mu, x, x1, q1, v.detach(), q_opc, c), kl
 
-    loss_pi, kl, bent = policy_step(phi, losses, delta, weight, pi_optimizer)
+    loss_pi, kl, bent = policy_step(phi, compute_losses, delta, weight, pi_optimizer)
     polyak_update(ac.pi, pi_avg, polyak)
     return {
         "QVals": q.detach(),

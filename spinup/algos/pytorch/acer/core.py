@@ -1,15 +1,12 @@
-"""What ACER needs from a network, its memory of trajectories, and the helpers its file uses."""
+"""What ACER needs from a network, its memory of trajectories, and names that user code imports."""
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
-from torch.distributions import Categorical
 
 from spinup.algos.common import replay
-from spinup.algos.common.interaction import Interaction
-from spinup.algos.common.schedules import linear_schedule
-from spinup.algos.pytorch.common.acting import NetPolicy, make_get_action, numpy_net
+from spinup.algos.pytorch.common.acting import NetPolicy, gumbel_argmax, numpy_net
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     Tanh,
@@ -20,17 +17,38 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
     samples_pi,
 )
-from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
 from spinup.algos.pytorch.common.qnets import (
     BoundedActor,
     MLPDiscreteQFunction,
     MLPScaledGaussianActor,
     bounds,
 )
-from spinup.algos.pytorch.common.run import TorchRun
 from spinup.envs.spaces import require_finite_bounds, require_width, stored_dtype
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import check_memory
+
+__all__ = [
+    "Box",
+    "CategoricalBehavior",
+    "Discrete",
+    "GaussianBehavior",
+    "MLPActorCritic",
+    "MLPCategoricalActor",
+    "MLPDiscreteQFunction",
+    "MLPScaledGaussianActor",
+    "StochasticDuelingQ",
+    "TrajectoryBuffer",
+    "chosen",
+    "combined_shape",
+    "count_vars",
+    "entropy",
+    "gaussian",
+    "log_density",
+    "logits",
+    "make_behavior",
+    "make_trajectory_buffer",
+    "mlp",
+]
 
 
 class MLPActorCritic(nn.Module):
@@ -127,8 +145,8 @@ class StochasticDuelingQ(BoundedActor):
         return self.v(obs) + self.advantage(obs, act) - others.mean(0)
 
 
-class Behavior:
-    """Acts by sampling `pi`, and keeps what it sampled from: `logmu`, (num_envs, actions)."""
+class CategoricalBehavior:
+    """Acts by sampling `pi`; `behavior` is what it sampled from: log-probabilities `logmu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
@@ -141,16 +159,16 @@ class Behavior:
         self.net = fast or self._torch_net
 
     def begin(self, rng):
-        """See `spinup.algos.common.interaction.Explorer`."""
+        """See `spinup.algos.common.loop.Policy`."""
         self.renew()
 
     def __call__(self, obs, rng):
-        """Actions, one an environment."""
+        """Actions, one per environment."""
         x = self.net(obs)
         shifted = x - x.max(-1, keepdims=True)
-        self.logmu = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-        # argmax(logits + Gumbel noise) is a sample; minus the log of an exponential is Gumbel
-        return (self.logmu - np.log(rng.standard_exponential(x.shape))).argmax(-1)
+        logmu = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+        self.behavior = logmu  # (num_envs, actions)
+        return gumbel_argmax(logmu, rng)
 
     def _torch_net(self, obs):
         with torch.no_grad():
@@ -159,7 +177,7 @@ class Behavior:
 
 
 class GaussianBehavior:
-    """Acts by sampling a Gaussian `pi`, and keeps the means it sampled around, `logmu`."""
+    """Acts by sampling a Gaussian `pi`; `behavior` are the means that it sampled around, `mu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
@@ -172,21 +190,25 @@ class GaussianBehavior:
         self.std = (self.pi.std * self.pi.act_limit).cpu().numpy() if known else None
 
     def begin(self, rng):
-        """See `spinup.algos.common.interaction.Explorer`."""
+        """See `spinup.algos.common.loop.Policy`."""
         self.renew()
 
     def __call__(self, obs, rng):
-        """Actions, one an environment; they may lie outside the bounds."""
+        """Actions, one per environment; they may lie outside the bounds."""
         if self.fast is not None:
-            self.logmu = self.fast.mode(self.fast.net(obs))
+            mu = self.fast.mode(self.fast.net(obs))
         else:
-            self._ask_torch(obs)
-        return self.logmu + self.std * rng.standard_normal(self.logmu.shape, np.float32)
+            with torch.no_grad():
+                x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+                mu, self.std = (y.cpu().numpy() for y in gaussian(self.pi, x))
+        self.behavior = mu  # (num_envs, act)
+        return mu + self.std * rng.standard_normal(mu.shape, np.float32)
 
-    def _ask_torch(self, obs):
-        with torch.no_grad():
-            x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
-            self.logmu, self.std = (y.cpu().numpy() for y in gaussian(self.pi, x))
+
+def make_behavior(pi, action_space, device="cpu"):
+    """The policy that acts, and that remembers what its actions were drawn from."""
+    continuous = isinstance(action_space, Box)
+    return (GaussianBehavior if continuous else CategoricalBehavior)(pi, device)
 
 
 class TrajectoryBuffer:
@@ -194,8 +216,8 @@ class TrajectoryBuffer:
 
     A row is one step of all streams: `obs, act, rew, obs2`; `done`, whether the episode terminated
     in `obs2`; `ended`, whether it terminated or was cut there, so that the next row is another
-    episode's; `logmu`, what the policy that acted said: the log-probabilities of ALL discrete
-    actions, or the mean of a Gaussian; `valid`, False where a vector environment used the step for
+    episode's; `logmu`, the log-probabilities of ALL discrete actions under the policy that acted,
+    or `mu`, the mean of its Gaussian; `valid`, False where a vector environment used the step for
     a reset.
 
     Args:
@@ -231,8 +253,9 @@ class TrajectoryBuffer:
             "done": flag,
             "ended": flag,
             "valid": flag,
-            "logmu": ((num_envs, act_dim), np.float32),
         }
+        self.behavior = "mu" if continuous else "logmu"
+        fields[self.behavior] = ((num_envs, act_dim), np.float32)
         self.num_envs, self.device = num_envs, torch.device(device)
         self.ring = replay.Ring(int(size) // num_envs, fields)
         self.rng = rng or np.random.default_rng()
@@ -241,18 +264,19 @@ class TrajectoryBuffer:
     def __len__(self):
         return self.ring.size
 
-    def store(self, obs, act, rew, obs2, done, *, logmu, ended, valid=None):
+    def store(self, obs, act, rew, obs2, done, behavior, ended, took=None):
         """Append one step of every stream.
 
-        `ended` lists the streams whose episode ended. Where `valid` is False a stream took no step
-        and the first five have no entry for it; None means that all did.
+        `behavior` is what the actions were drawn from (`logmu` or `mu`); `ended` lists the streams
+        whose episode ended. Where `took` is False a stream took no step and the first five have no
+        entry for it; None means that all did.
         """
         row = self._row
-        took = slice(None) if valid is None else valid
+        took = slice(None) if took is None else took
         step = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done}
         for name, x in step.items():
             row[name][0, took] = x
-        row["logmu"][0] = logmu
+        row[self.behavior][0] = behavior
         row["valid"][0] = False
         row["valid"][0, took] = True
         row["ended"][0] = False
@@ -305,18 +329,9 @@ class TrajectoryBuffer:
 
     def load_state_dict(self, state):
         """Continue from a saved buffer."""
-        self.ring.load_state_dict(state["ring"])
+        # version 0.1.0 kept means under the name of log-probabilities
+        self.ring.load_state_dict(state["ring"], renamed={"logmu": self.behavior})
         self.rng.bit_generator.state = state["rng"]
-
-
-def check_arguments(n_steps, replay_ratio, c, delta, dueling_samples=1):
-    """Refuse numbers that make no sense, before anything is created."""
-    for name, value in (("n_steps", n_steps), ("dueling_samples", dueling_samples)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SpinupError(f"{name}={value!r} must be a whole number, at least 1")
-    for name, value in (("replay_ratio", replay_ratio), ("c", c), ("delta", delta)):
-        if not isinstance(value, int | float) or not 0 <= value < np.inf:
-            raise SpinupError(f"{name}={value!r} must be a number, zero or more")
 
 
 def make_trajectory_buffer(run, replay_size, n_steps):
@@ -338,7 +353,7 @@ def make_trajectory_buffer(run, replay_size, n_steps):
         rng=run.seeds.generator("replay"),
         device=run.device,
     )
-    rows = min(size, run.config["epochs"] * run.config["steps_per_epoch"]) // num_envs
+    rows = min(size, run.planned_steps) // num_envs
     check_memory(f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes)
     run.track(buffer=buffer)
     return buffer
@@ -371,36 +386,3 @@ def log_density(x, phi):
     Both are in standard deviations. The constant drops out of every ratio and every gradient.
     """
     return -0.5 * (x - phi).square().sum(-1)
-
-
-__all__ = [
-    "Behavior",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "GaussianBehavior",
-    "Interaction",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPDiscreteQFunction",
-    "MLPScaledGaussianActor",
-    "StochasticDuelingQ",
-    "Tanh",
-    "TorchRun",
-    "TrajectoryBuffer",
-    "check_arguments",
-    "chosen",
-    "combined_shape",
-    "count_vars",
-    "entropy",
-    "gaussian",
-    "linear_schedule",
-    "log_density",
-    "logits",
-    "make_get_action",
-    "make_trajectory_buffer",
-    "minimize",
-    "mlp",
-    "polyak_update",
-    "target_copy",
-]

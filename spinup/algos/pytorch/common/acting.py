@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from spinup.algos.common.collect import env_actions
 from spinup.algos.pytorch.common import nets, qnets
+from spinup.envs.actions import env_actions
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state, set_global_state
 
@@ -53,10 +53,7 @@ def numpy_net(obs_filter, net):
             if not layers or layers[-1][2] is not None:
                 return None
             layers[-1] = (*layers[-1][:2], _NUMPY_ACTIVATIONS[type(module)])
-    normalize = getattr(obs_filter, "normalize", False)
-    if normalize:
-        mean, std = obs_filter.mean.cpu().numpy().copy(), obs_filter.std.cpu().numpy().copy()
-        clip = obs_filter.clip
+    normalize = obs_filter.frozen_copy() if getattr(obs_filter, "normalize", False) else None
 
     def forward(obs):
         n = len(obs)
@@ -64,8 +61,8 @@ def numpy_net(obs_filter, net):
         x = obs.reshape(-1) if n == 1 else obs.reshape(n, -1)
         if x.dtype != np.float32:
             x = x.astype(np.float32)
-        if normalize:
-            x = np.minimum(np.maximum((x - mean) / std, -clip), clip)
+        if normalize is not None:
+            x = normalize(x)
         for weight, bias, activate in layers:
             x = x.dot(weight)
             x += bias
@@ -88,7 +85,7 @@ def torch_net(obs_filter, net):
     return forward
 
 
-def _gumbel_argmax(logits, rng):
+def gumbel_argmax(logits, rng):
     # argmax(logits + Gumbel noise) is a sample from the softmax; -log of an exponential is Gumbel.
     return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
 
@@ -108,7 +105,7 @@ def gaussian_sampler(actor):
 
 def categorical_sampler(actor):
     """Functions (sample, mode) from logits to actions."""
-    return _gumbel_argmax, lambda logits: logits.argmax(-1)
+    return gumbel_argmax, lambda logits: logits.argmax(-1)
 
 
 def multi_categorical_sampler(actor):
@@ -116,7 +113,7 @@ def multi_categorical_sampler(actor):
     cuts = np.cumsum(actor.nvec)[:-1]
 
     def sample(logits, rng):
-        return np.stack([_gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
+        return np.stack([gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
 
     def mode(logits):
         return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
@@ -137,35 +134,31 @@ def bernoulli_sampler(actor):
 
 def bounded_sampler(actor):
     """Functions (sample, mode) from the tanh outputs of a deterministic actor to actions."""
-    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
-    return (
-        lambda squashed, rng: center + limit * squashed,
-        lambda squashed: center + limit * squashed,
-    )
+    scale = actor.numpy_scale()
+    return lambda squashed, rng: scale(squashed), scale
 
 
 def squashed_gaussian_sampler(actor):
     """Functions (sample, mode) from means and log standard deviations, side by side, to actions."""
-    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
-    dim = len(limit)
+    scale, dim = actor.numpy_scale(), len(actor.act_limit)
 
     def sample(out, rng):
         u = np.exp(out[:, dim:].clip(qnets.LOG_STD_MIN, qnets.LOG_STD_MAX))
         u *= rng.standard_normal(u.shape, np.float32)
         u += out[:, :dim]
-        return center + limit * np.tanh(u)
+        return scale(np.tanh(u))
 
-    return sample, lambda out: center + limit * np.tanh(out[:, :dim])
+    return sample, lambda out: scale(np.tanh(out[:, :dim]))
 
 
 def scaled_gaussian_sampler(actor):
     """Functions (sample, mode) from means in units of half the range to actions."""
-    limit, center = (x.cpu().numpy() for x in (actor.act_limit, actor.act_center))
+    scale = actor.numpy_scale()
 
     def sample(mu, rng):
-        return center + limit * (mu + actor.std * rng.standard_normal(mu.shape, np.float32))
+        return scale(mu + actor.std * rng.standard_normal(mu.shape, np.float32))
 
-    return sample, lambda mu: center + limit * mu
+    return sample, scale
 
 
 def _two_heads(actor):
@@ -234,7 +227,7 @@ class NetPolicy:
         self.sample, self.mode = make_sampler(self.actor)
 
     def begin(self, rng):
-        """See `spinup.algos.common.collect.Policy`."""
+        """See `spinup.algos.common.loop.Policy`."""
         self.renew()
 
     def __call__(self, obs, rng):
@@ -252,6 +245,9 @@ class StepPolicy:
     def begin(self, rng):
         """A user's `step` draws from torch's global generator: give it a seed of ours."""
         torch.manual_seed(int(rng.integers(2**63)))
+
+    def renew(self):
+        """It acts with the network itself."""
 
     def __call__(self, obs, rng):
         """Actions, values and log-probabilities as the user's `step` gives them."""

@@ -114,7 +114,7 @@ def make_replay_buffer(run, replay_size, **kwargs):
         device=run.device,
         **kwargs,
     )
-    planned = min(size, run.config["epochs"] * run.config["steps_per_epoch"])
+    planned = min(size, run.planned_steps)
     check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
     run.track(buffer=buffer)
     return buffer

@@ -18,29 +18,12 @@ LONG = 200_000  # gradient steps from which `compile=None` compiles
 OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # torch's own generator, as without it
 
 
-def decide(run):
-    """Settle `compile=None`, and refuse a `True` that cannot be; called once the network exists."""
-    asked = run.config["compile"]
-    reason, missing = _why_not(run), _missing()
-    if asked and reason:
-        raise SpinupError(f"compile=True cannot be used here: {reason}")
-    steps = run.config["epochs"] * run.config["steps_per_epoch"] * run.config["updates_per_step"]
-    wanted = asked if asked is not None else steps >= LONG and not reason
-    if wanted and missing and run._saved is not None:
-        raise SpinupError(
-            f"the saved run was compiled, and here {missing}: it cannot go on exactly"
-        )
-    if wanted and missing:
-        run.logger.log(f"Not compiled: {missing}.", "yellow")
-    run.config["compile"] = wanted and not missing
-
-
 def compiled(run, update, *optimizers):
-    """An update function such as `sac_update`, compiled if that was decided.
+    """An update function such as `sac_update`, compiled if `run` asks for it or is long.
 
     `optimizers` are those it uses; None stands for one that is not there.
     """
-    if not run.config["compile"]:
+    if not _decide(run):
         return update
     for optimizer in optimizers:
         if optimizer is not None:
@@ -51,10 +34,30 @@ def compiled(run, update, *optimizers):
     return _or_fall_back(run, fast, update, optimizers[0])
 
 
+def _decide(run):
+    """Settle `compile=None`, and refuse a `True` that is impossible."""
+    if "compile" not in run.config:
+        return False
+    asked = run.config["compile"]
+    reason, missing = _why_not(run), _missing()
+    if asked and reason:
+        raise SpinupError(f"compile=True cannot be used here: {reason}")
+    steps = run.planned_steps * run.config["updates_per_step"]
+    wanted = asked if asked is not None else steps >= LONG and not reason
+    if wanted and missing and run.resuming:
+        raise SpinupError(f"the saved run was compiled, and here {missing}: it cannot be continued")
+    if wanted and missing:
+        run.logger.log(f"Not compiled: {missing}.", "yellow")
+    if asked != (wanted and not missing):
+        run.config["compile"] = wanted and not missing
+        run.save_config()
+    return run.config["compile"]
+
+
 def _or_fall_back(run, fast, update, optimizer):
     """`fast`, or `update` where the first call shows that it cannot be compiled here.
 
-    A run that has taken steps of the compiled kind, which `optimizer` tells, cannot go on without.
+    A run that has taken compiled steps, as the state of `optimizer` tells, cannot do without.
     """
     tried = False
 
@@ -69,11 +72,11 @@ def _or_fall_back(run, fast, update, optimizer):
             why = str(error).strip().partition("\n")[0][:200]
             if any(state["step"] > 0 for state in optimizer.state.values()):
                 raise SpinupError(
-                    f"the saved run was compiled, which fails here ({why}): it cannot go on exactly"
+                    f"the saved run was compiled, which fails here ({why}): it cannot be continued"
                 ) from error
             run.logger.log(f"Not compiled, because that failed ({why}).", "yellow")
             run.config["compile"], fast = False, update
-            run.logger.save_config(run._config_record())
+            run.save_config()
             return update(*args, **kwargs)
 
     return call
@@ -91,7 +94,7 @@ def _why_not(run):
 
 
 def _missing():
-    """What compiling needs and this machine has not got; '' if nothing is missing."""
+    """What compiling needs and this machine lacks; '' if nothing is missing."""
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         return f"torch {torch.__version__} cannot compile gradients"
     if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
@@ -109,22 +112,3 @@ def _prepare(optimizer):
                     "exp_avg": torch.zeros_like(p),
                     "exp_avg_sq": torch.zeros_like(p),
                 }
-
-
-def minimize_in_graph(loss, optimizer, max_grad_norm):
-    """`offpolicy.minimize` in terms that can be part of a graph: Adam written out."""
-    (group,) = optimizer.param_groups
-    params, (beta1, beta2) = group["params"], group["betas"]
-    grads = torch.autograd.grad(loss, params)
-    with torch.no_grad():
-        if max_grad_norm is not None:
-            norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt()
-            grads = [g * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0) for g in grads]
-        for p, g in zip(params, grads, strict=True):
-            state = optimizer.state[p]
-            t, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
-            t += 1
-            m.lerp_(g, 1 - beta1)
-            v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-            m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-            p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])

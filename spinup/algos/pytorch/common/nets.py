@@ -96,6 +96,11 @@ class ObsFilter(nn.Module):
             obs = ((obs - self.mean) / self.std).clamp(-self.clip, self.clip)
         return obs
 
+    def frozen_copy(self):
+        """The normalization as it is now, as a function on NumPy arrays: (..., dim) -> same."""
+        mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
+        return lambda obs: np.minimum(np.maximum((obs - mean) / std, -self.clip), self.clip)
+
     def batch_sums(self, obs):
         """Count, sums and sums of squares of a batch of observations, one float64 vector."""
         x = obs.reshape(len(obs), -1).double()
@@ -373,3 +378,53 @@ class MLPActorCritic(nn.Module):
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
+
+
+# ---- what losses ask of the networks
+
+
+def flat(values):
+    """One number per row, (B,).
+
+    A user's network may return a column (B, 1), and a column minus a row would silently broadcast
+    to a square.
+    """
+    return values.reshape(-1)
+
+
+def pi_and_logp(ac, batch):
+    """Distributions and log-probabilities (B,) of a batch: (pi, logp)."""
+    pi, logp = ac.pi(batch["obs"], batch["act"])
+    return pi, flat(logp)
+
+
+def values(ac, batch):
+    """Values (B,) of a batch."""
+    return flat(ac.v(batch["obs"]))
+
+
+def entropy(pi):
+    """Mean entropy of a batch of distributions, summed over the dimensions of an action."""
+    ent = pi.entropy()
+    return (ent.sum(-1) if ent.ndim > 1 else ent).mean()
+
+
+def approx_kl(logp_old, logp):
+    """KL(old || new) from samples of old: mean of (ratio - 1) - log ratio, never negative."""
+    log_ratio = logp - logp_old
+    return (log_ratio.exp() - 1 - log_ratio).mean()
+
+
+def mean_kl(pi_old, pi, logp_old, logp):
+    """Mean KL(old || new), in closed form where the distributions have one, else from samples.
+
+    The second derivative of the sample form at `old` is the empirical Fisher matrix, so that a
+    user's own distribution, which needs only `entropy()`, works in a trust region too.
+    """
+    if isinstance(pi, (DiagonalNormal, MultiCategorical)):
+        return pi_old.kl(pi).mean()
+    try:
+        kl = kl_divergence(pi_old, pi)
+    except (NotImplementedError, TypeError):
+        return approx_kl(logp_old, logp)
+    return (kl.sum(-1) if kl.ndim > 1 else kl).mean()

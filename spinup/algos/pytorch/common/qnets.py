@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.nn.functional import softplus
 
-from spinup.algos.pytorch.common.nets import Tanh, mlp
+from spinup.algos.pytorch.common.nets import Tanh, flat, mlp
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)
@@ -21,6 +21,12 @@ def bounds(action_space):
     """(half the width, middle) of every dimension of a Box, as flat float32 tensors."""
     low, high = (torch.as_tensor(x.reshape(-1)) for x in (action_space.low, action_space.high))
     return ((high - low) / 2).float(), ((high + low) / 2).float()
+
+
+def action_limits(action_space, device):
+    """(low, high) of every dimension of a Box, as flat float32 tensors."""
+    ends = (action_space.low, action_space.high)
+    return tuple(torch.tensor(x.reshape(-1), dtype=torch.float32, device=device) for x in ends)
 
 
 class MLPQFunction(nn.Module):
@@ -44,12 +50,8 @@ class MLPQFunction(nn.Module):
 
 
 def twin_q(ac, obs, act):
-    """Both critics of a batch, (B,) each.
-
-    A user's critics may give columns (B, 1): a column minus a row would broadcast to a square
-    without a word.
-    """
-    return ac.q1(obs, act).reshape(-1), ac.q2(obs, act).reshape(-1)
+    """Both critics of a batch, (B,) each."""
+    return flat(ac.q1(obs, act)), flat(ac.q2(obs, act))
 
 
 class MLPDiscreteQFunction(nn.Module):
@@ -83,6 +85,11 @@ class BoundedActor(nn.Module):
     def scale(self, squashed):
         """From (-1, 1) to the bounds."""
         return self.act_center + self.act_limit * squashed
+
+    def numpy_scale(self):
+        """The same as a function on NumPy arrays."""
+        limit, center = (x.cpu().numpy() for x in (self.act_limit, self.act_center))
+        return lambda squashed: center + limit * squashed
 
 
 class MLPActor(BoundedActor):

@@ -5,9 +5,6 @@ import os
 import torch
 from torch import nn
 
-from spinup import registry
-from spinup.algos.pytorch.common import compiling
-from spinup.algos.pytorch.common.acting import make_policy
 from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
@@ -31,12 +28,10 @@ class TorchRun(Run):
             self.device = torch.device(self.config["device"])
         except RuntimeError as error:
             raise SpinupError(
-                f"unknown device {self.config['device']!r}: use cpu or cuda"
+                f"device={self.config['device']!r} does not exist: use cpu or cuda"
             ) from error
         if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise SpinupError(
-                "device='cuda' was asked for, but torch sees no GPU: use device='cpu'"
-            )
+            raise SpinupError("device='cuda' needs a GPU, and torch sees none: use device='cpu'")
 
     def _limit_threads(self):
         super()._limit_threads()
@@ -57,34 +52,24 @@ class TorchRun(Run):
         if not hasattr(ac, "action_space"):  # a user's class need not keep it
             ac.action_space = self.action_space
         self.ac = ac
-        before = dict(self.config)
-        if "compile" in self.config:
-            compiling.decide(self)
         if self.config["num_threads"] is None:
             self._decide_threads(ac)
-        if self.config != before:
-            self.logger.save_config(self._config_record())
-        self.policy = self._make_policy()
         self.logger.setup_pytorch_saver(ac, policy_meta=self.policy_meta())
         torch.manual_seed(self.seeds.integer("global"))
         self.track(ac=ac)
         return ac
 
-    def _make_policy(self):
-        return make_policy(self.ac, self.device, registry.get(self.algo).on_policy)
-
     def _decide_threads(self, ac):
         """The rule for `num_threads=None`, from the sizes alone: the same run, the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        # Half of the cores at most: a thread that waits for a core stalls the other one, too. A
-        # compiled update stalls less, and gains more.
-        enough = 2 if self.config.get("compile") else 4
-        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= enough else 1
+        # Two of four cores at most: a thread that waits for a core stalls the other one, too.
+        self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
+        self.save_config()
 
     def seed_backend(self, rng):
-        """torch's global generator is what a user's network samples from."""
+        """torch's global generator is what networks sample from."""
         seed = int(rng.integers(2**63))
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -111,22 +96,19 @@ class TorchRun(Run):
             if not torch.isfinite(p).all():
                 raise TrainingDiverged(
                     f"the parameter {name} is not finite, so {self.algo} stopped; the last good "
-                    f"checkpoint is kept in {self.output_dir}"
+                    f"checkpoint is in {self.output_dir}"
                 )
 
-    def _restore(self, state):
-        super()._restore(state)
-        # It acts through a copy of the weights, and the epoch may have been half done.
-        self.policy = self._make_policy()
-
-    def _global_state(self):
-        state = {**super()._global_state(), "torch": torch.get_rng_state()}
+    def global_state(self):
+        """With torch's global generators."""
+        state = {**super().global_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["cuda"] = torch.cuda.get_rng_state(self.device)
         return state
 
-    def _set_global_state(self, state):
-        super()._set_global_state(state)
+    def set_global_state(self, state):
+        """With torch's global generators."""
+        super().set_global_state(state)
         torch.set_rng_state(state["torch"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"], self.device)

@@ -1,14 +1,11 @@
-"""What DDPG needs from a network, and the helpers its file uses."""
+"""What DDPG needs from a network, and the names that user code imports from here."""
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.interaction import Interaction
-from spinup.algos.pytorch.common.acting import make_get_action
-from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
-from spinup.algos.pytorch.common.compiling import compiled
+from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
@@ -16,17 +13,20 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
     samples_pi,
 )
-from spinup.algos.pytorch.common.offpolicy import (
-    NoisyPolicy,
-    flat,
-    frozen,
-    minimize,
-    polyak_update,
-    target_copy,
-)
 from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds
-from spinup.algos.pytorch.common.run import TorchRun
 from spinup.envs.spaces import require_finite_bounds
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "MLPActor",
+    "MLPActorCritic",
+    "MLPQFunction",
+    "ReplayBuffer",
+    "combined_shape",
+    "count_vars",
+    "mlp",
+]
 
 
 class MLPActorCritic(nn.Module):
@@ -58,27 +58,3 @@ class MLPActorCritic(nn.Module):
         """The policy's action for one observation or a batch, as an array."""
         with torch.no_grad():
             return self.pi(obs).cpu().numpy()
-
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "Interaction",
-    "MLPActor",
-    "MLPActorCritic",
-    "MLPQFunction",
-    "NoisyPolicy",
-    "ReplayBuffer",
-    "TorchRun",
-    "combined_shape",
-    "compiled",
-    "count_vars",
-    "flat",
-    "frozen",
-    "make_get_action",
-    "make_replay_buffer",
-    "minimize",
-    "mlp",
-    "polyak_update",
-    "target_copy",
-]

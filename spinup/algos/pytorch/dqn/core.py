@@ -1,17 +1,13 @@
-"""What DQN needs from a network, and the helpers its file uses."""
+"""What DQN needs from a network, its memory, and the names that user code imports from here."""
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.interaction import Interaction
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
-from spinup.algos.common.schedules import linear_schedule
-from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
-from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
@@ -19,35 +15,19 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
     samples_pi,
 )
-from spinup.algos.pytorch.common.offpolicy import minimize, polyak_update, target_copy
 from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction, MLPDuelingQ
-from spinup.algos.pytorch.common.run import TorchRun
-from spinup.utils.errors import SpinupError
 
 __all__ = [
     "Box",
     "Discrete",
-    "EpsilonGreedy",
-    "Interaction",
     "MLPDiscreteQFunction",
     "MLPDuelingQ",
     "MLPQNetwork",
-    "NStep",
-    "Priorities",
     "Replay",
     "ReplayBuffer",
-    "TorchRun",
-    "check_arguments",
     "combined_shape",
-    "compiled",
     "count_vars",
-    "linear_schedule",
-    "make_get_action",
-    "make_replay_buffer",
-    "minimize",
     "mlp",
-    "polyak_update",
-    "target_copy",
 ]
 
 
@@ -86,34 +66,6 @@ class MLPQNetwork(nn.Module):
             return self.q(obs).argmax(-1).cpu().numpy()
 
 
-class EpsilonGreedy:
-    """The greedy policy, with a random action instead with the probability `epsilon`.
-
-    Whoever trains sets `epsilon`: acting changes nothing, so that evaluation cannot either.
-    """
-
-    def __init__(self, policy, n_actions, epsilon=1.0):
-        self.policy, self.n_actions, self.epsilon = policy, n_actions, epsilon
-
-    def begin(self, rng):
-        """See `spinup.algos.common.interaction.Explorer`."""
-        self.policy.begin(rng)
-
-    def renew(self):
-        """See `spinup.algos.common.interaction.Explorer`."""
-        self.policy.renew()
-
-    def __call__(self, obs, rng):
-        """Actions, each random or not by itself."""
-        explores = rng.random(len(obs)) < self.epsilon
-        if explores.all():
-            return rng.integers(self.n_actions, size=len(obs))
-        act = self.policy(obs, rng)[0].reshape(-1)
-        if explores.any():
-            act[explores] = rng.integers(self.n_actions, size=int(explores.sum()))
-        return act
-
-
 class Replay:
     """The replay buffer, with n-step transitions and priorities where they are asked for.
 
@@ -136,13 +88,19 @@ class Replay:
             self.priorities = Priorities(self.buffer.ring.max_size, prio_alpha)
             run.track(priorities=self.priorities)
 
-    def store(self, o, a, r, o2, d, streams):
-        """Keep what `streams` have just done, one row each."""
+    def __len__(self):
+        return len(self.buffer)
+
+    def store(self, o, a, r, o2, d, ended, took=None):
+        """Keep the transitions of one step.
+
+        `ended` lists the environments whose episode ended. Where `took` is False an environment
+        used the step for a reset and has no row; None means that all have one.
+        """
         rows = {"obs": o, "act": a, "rew": r, "obs2": o2, "done": d}
         if self.nstep is not None:
-            valid = streams.valid
-            which = None if valid is None else np.flatnonzero(valid).tolist()
-            rows = self.nstep.add(o, a, r, o2, d, streams.ended, which)
+            which = None if took is None else np.flatnonzero(took).tolist()
+            rows = self.nstep.add(o, a, r, o2, d, ended, which)
         if rows:
             where = self.buffer.store_many(**rows)
             if self.priorities is not None:
@@ -155,8 +113,6 @@ class Replay:
         their losses count.
         """
         buffer = self.buffer
-        if not len(buffer):  # the first steps still wait for their rewards
-            return
         if self.priorities is None:
             yield from buffer.sample_batches(n, batch_size)
             return
@@ -169,17 +125,3 @@ class Replay:
         """The errors that a gradient step found in the rows of its batch."""
         if self.priorities is not None:
             self.priorities.update(batch["index"], td_error.cpu().numpy())
-
-
-def check_arguments(loss, shares, counts, max_grad_norm=None):
-    """SpinupError for what is no loss, no share between 0 and 1, no count of 1 or more, ..."""
-    if loss not in ("huber", "squared"):
-        raise SpinupError(f"loss={loss!r} must be 'huber' or 'squared'")
-    for name, value in shares.items():
-        if not 0 <= value <= 1:
-            raise SpinupError(f"{name}={value} must be between 0 and 1")
-    for name, value in counts.items():
-        if not value >= 1 or value != int(value):
-            raise SpinupError(f"{name}={value} must be a whole number, at least 1")
-    if max_grad_norm is not None and not max_grad_norm > 0:
-        raise SpinupError(f"max_grad_norm={max_grad_norm} must be above 0, or None")

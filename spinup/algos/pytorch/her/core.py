@@ -13,54 +13,60 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
-from torch.optim import Adam
 
-from spinup.algos.common.interaction import Interaction
-from spinup.algos.common.schedules import linear_schedule
-from spinup.algos.pytorch.common.acting import make_get_action, make_policy
-from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
+from spinup.algos.common.loop import Loop
+from spinup.algos.pytorch.common.acting import make_get_action
+from spinup.algos.pytorch.common.buffers import ReplayBuffer
+from spinup.algos.pytorch.common.learners import Learner
 from spinup.algos.pytorch.common.nets import ObsFilter
-from spinup.algos.pytorch.common.offpolicy import (
-    NoisyPolicy,
-    SampledPolicy,
-    action_limits,
-    target_copy,
-)
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg.core import MLPActorCritic as DDPGNetworks
-from spinup.algos.pytorch.ddpg.ddpg import ddpg, ddpg_update
-from spinup.algos.pytorch.dqn.core import EpsilonGreedy, check_arguments
+from spinup.algos.pytorch.ddpg.ddpg import ddpg, ddpg_learner
 from spinup.algos.pytorch.dqn.core import MLPQNetwork as DQNNetworks
-from spinup.algos.pytorch.dqn.dqn import dqn, dqn_update
+from spinup.algos.pytorch.dqn.dqn import dqn, dqn_learner
 from spinup.algos.pytorch.sac.core import MLPActorCritic as SACNetworks
-from spinup.algos.pytorch.sac.core import Temperature, default_target_entropy
-from spinup.algos.pytorch.sac.sac import sac, sac_update
+from spinup.algos.pytorch.sac.sac import sac, sac_learner
 from spinup.algos.pytorch.td3.core import MLPActorCritic as TD3Networks
-from spinup.algos.pytorch.td3.td3 import td3, td3_update
+from spinup.algos.pytorch.td3.td3 import td3, td3_learner
 from spinup.envs.goals import Goals
-from spinup.envs.spaces import nearest
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.serialization_utils import convert_json
 
 __all__ = [
     "BASES",
-    "STRATEGIES",
     "Box",
     "Discrete",
     "Episodes",
     "GoalActorCritic",
-    "GoalInteraction",
+    "GoalLoop",
+    "GoalPolicy",
     "GoalRun",
-    "Learner",
     "ReplayBuffer",
     "achieved_goals",
-    "make_goal_get_action",
-    "make_learner",
-    "make_replay_buffer",
     "update_normalizer",
 ]
 
-STRATEGIES = ("future", "final", "episode", "random")
+
+# ---- algorithms underneath -----------------------------------------------------------------------
+
+
+class Base(NamedTuple):
+    """What HER knows of an algorithm that it can be put on top of."""
+
+    function: Callable[..., Any]  # the algorithm alone; its signature has the defaults
+    networks: Callable[..., nn.Module]
+    learner: Callable[..., Learner]
+    actions: tuple[str, ...]  # types of action spaces
+
+
+BASES = {
+    "dqn": Base(dqn, DQNNetworks, dqn_learner, ("Discrete",)),
+    "ddpg": Base(ddpg, DDPGNetworks, ddpg_learner, ("Box",)),
+    "td3": Base(td3, TD3Networks, td3_learner, ("Box",)),
+    "sac": Base(sac, SACNetworks, sac_learner, ("Box", "Discrete")),
+}
+# Arguments of learners that HER sets itself, the same for every base.
+_OWN = ("gamma", "polyak", "lr", "pi_lr", "q_lr", "target_update_every", "prioritize")
 
 
 # ---- networks ------------------------------------------------------------------------------------
@@ -117,10 +123,7 @@ class GoalActorCritic(nn.Module):
         x, norm = rows[..., self.columns], self.obs_filter
         if norm is None:
             return x
-        if isinstance(x, torch.Tensor):
-            return norm(x)
-        mean, std = (statistic.cpu().numpy() for statistic in (norm.mean, norm.std))
-        return ((x - mean) / std).clip(-norm.clip, norm.clip)
+        return norm(x) if isinstance(x, torch.Tensor) else norm.frozen_copy()(x)
 
     def act(self, obs, deterministic=False):
         """The action of the base's policy for one row or a batch, as an array."""
@@ -134,9 +137,8 @@ class GoalActorCritic(nn.Module):
         columns, norm = self.columns, self.obs_filter
         if norm is None:
             return lambda row: get_action(np.asarray(row)[columns])
-        mean, std = (x.cpu().numpy().copy() for x in (norm.mean, norm.std))
-        clip = norm.clip
-        return lambda row: get_action(((np.asarray(row)[columns] - mean) / std).clip(-clip, clip))
+        normalize = norm.frozen_copy()
+        return lambda row: get_action(normalize(np.asarray(row)[columns]))
 
 
 def update_normalizer(ac, *batches):
@@ -145,12 +147,6 @@ def update_normalizer(ac, *batches):
     if norm is not None:
         rows = np.concatenate([batch["obs"] for batch in batches])[:, ac.columns]
         norm.update(norm.batch_sums(torch.as_tensor(rows, device=norm.mean.device)))
-
-
-def make_goal_get_action(ac):
-    """The policy as it is now and without noise, as a function from a row to an action."""
-    get_action = make_get_action(ac.net, deterministic=True, action_space=ac.action_space)
-    return lambda row: get_action(ac.inputs(row))
 
 
 # ---- the run -------------------------------------------------------------------------------------
@@ -168,23 +164,44 @@ class GoalRun(TorchRun):
         self.goals = Goals(ask, self.algo)
         kind = "Discrete" if isinstance(self.action_space, Discrete) else "Box"
         fitting = [name for name, base in BASES.items() if kind in base.actions]
-        self.base = config["base"] or fitting[0]
-        _check_choice("base", self.base, BASES)
-        _check_choice("strategy", config["strategy"], STRATEGIES)
-        if self.base not in fitting:
+        self.base_name = config["base"] or fitting[0]
+        if self.base_name not in fitting:
             raise SpinupError(
-                f"base={self.base!r} cannot learn {kind} actions such as {self.action_space}: use "
-                f"{' or '.join(fitting)}"
+                f"base={self.base_name!r} cannot learn {kind} actions such as {self.action_space}: "
+                f"use {' or '.join(fitting)}"
             )
-        k = config["k"]
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-            raise SpinupError(f"k={k!r} must be a whole number, zero or more")
-        self.options = base_options(self.base, config["base_kwargs"])
+        self.base = BASES[self.base_name]
+        self._check_base_kwargs()
+
+    def _learner_arguments(self):
+        """The names of the arguments that the base's learner takes."""
+        parameters = inspect.signature(self.base.learner).parameters.values()
+        return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+    def _check_base_kwargs(self):
+        names = [name for name in self._learner_arguments() if name not in _OWN]
+        for name in self.config["base_kwargs"]:
+            if name not in names:
+                raise SpinupError(
+                    f"base_kwargs has no entry {name!r} for {self.base_name}"
+                    f"{nearest(name, names)}; it has {', '.join(names)}"
+                )
+
+    def base_options(self, lr):
+        """The base's own hyperparameters: those given, and its defaults for the others.
+
+        All networks learn with the rate `lr`, and targets move a little at every update.
+        """
+        defaults = inspect.signature(self.base.function).parameters
+        own = {"lr": lr, "pi_lr": lr, "q_lr": lr, "target_update_every": 1}
+        names = [n for n in self._learner_arguments() if n in own or n not in _OWN]
+        given = {**own, **self.config["base_kwargs"]}
+        return {name: given.get(name, defaults[name].default) for name in names}
 
     def build(self, actor_critic, ac_kwargs):
         """Networks of the base that see the observation and the desired goal."""
         seen = (self.goals.observation, self.goals.desired)
-        self._shown = {"base": self.base, "parts": [[part.start, part.stop] for part in seen]}
+        self._shown = {"base": self.base_name, "parts": [[part.start, part.stop] for part in seen]}
         if actor_critic is not None:
             self._shown["own"] = convert_json(actor_critic)
         networks = functools.partial(GoalActorCritic, actor_critic=actor_critic)
@@ -196,24 +213,59 @@ class GoalRun(TorchRun):
         return {**meta, "ac_kwargs": {**meta["ac_kwargs"], **self._shown}}
 
 
-def _check_choice(name, value, known):
-    if value not in known:
-        hint = nearest(str(value), known)
-        raise SpinupError(f"{name}={value!r} must be one of {', '.join(known)}{hint}")
+class GoalPolicy:
+    """An exploring policy of the base that is given rows."""
+
+    def __init__(self, policy, ac):
+        self.policy, self.ac = policy, ac
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        """The base's actions for what it sees of the rows."""
+        return self.policy(self.ac.inputs(obs), rng)
 
 
-def base_options(base, base_kwargs):
-    """The base's own hyperparameters: those given, and its function's defaults for the others."""
-    parameters = inspect.signature(BASES[base].learner).parameters.values()
-    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    for name in base_kwargs:
-        if name not in names:
-            hint = nearest(name, names)
-            raise SpinupError(
-                f"base_kwargs has {name!r}, and {base} takes {', '.join(names)} there{hint}"
-            )
-    defaults = inspect.signature(BASES[base].function).parameters
-    return {name: defaults[name].default for name in names} | dict(base_kwargs)
+class GoalLoop(Loop):
+    """The loop of every algorithm, which also counts the episodes that reach their goal.
+
+    An episode does when its last reward is the one that the goal itself pays.
+    """
+
+    def __init__(self, run, learner):
+        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"))
+        self.goals = run.goals
+
+    def finished(self, episode):
+        """Count a training episode."""
+        reached = self._reached(episode["obs2"][-1], episode["rew"][-1])
+        self._measured["SuccessRate"].append(np.float32(reached))
+
+    def _reached(self, row, rew):
+        return float(self.goals.success(np.array([rew]), row[None, self.goals.desired])[0])
+
+    def test_episode(self, env, get_action, seed):
+        """With whether it reached its goal."""
+        last = _Last(env)
+        result = super().test_episode(last, get_action, seed)
+        return {**result, "TestSuccessRate": self._reached(np.asarray(last.obs), last.rew)}
+
+    def log(self, info):
+        """Write this epoch's row; tests have a success rate as well."""
+        tested = self._tests.pop("TestSuccessRate", None)
+        rate = {} if tested is None else {"TestSuccessRate": float(tested.mean())}
+        super().log({**info, **rate})
+
+
+class _Last:
+    """An environment that remembers the observation and the reward of its last step."""
+
+    def __init__(self, env):
+        self.env, self.reset = env, env.reset
+
+    def step(self, action):
+        result = self.env.step(action)
+        self.obs, self.rew = result[0], float(result[1])
+        return result
 
 
 # ---- episodes ------------------------------------------------------------------------------------
@@ -279,179 +331,3 @@ def _split(arrays):
         return []
     columns = zip(*(arrays[name] for name in _FIELDS), strict=True)
     return [dict(zip(_FIELDS, row, strict=True)) for row in columns]
-
-
-class GoalInteraction(Interaction):
-    """The loop of the off-policy algorithms, which also counts the episodes that reach their goal.
-
-    An episode does when its last reward is the one that the goal itself pays.
-    """
-
-    def __init__(self, run, learner):
-        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"))
-        self.goals = run.goals
-
-    def finished(self, episode):
-        """Count a training episode."""
-        reached = self._reached(episode["obs2"][-1], episode["rew"][-1])
-        self._measured["SuccessRate"].append(np.float32(reached))
-
-    def _reached(self, row, rew):
-        return float(self.goals.success(np.array([rew]), row[None, self.goals.desired])[0])
-
-    def _episode(self, env, get_action, seed):
-        last = _Last(env)
-        result = super()._episode(last, get_action, seed)
-        return {**result, "TestSuccessRate": self._reached(np.asarray(last.obs), last.rew)}
-
-    def log(self, **more):
-        """Write this epoch's row; tests have a success rate as well."""
-        tested = self._tests.pop("TestSuccessRate", None)
-        if tested is not None:
-            more["TestSuccessRate"] = float(tested.mean())
-        super().log(**more)
-
-
-class _Last:
-    """An environment that remembers the observation and the reward of its last step."""
-
-    def __init__(self, env):
-        self.env, self.reset = env, env.reset
-
-    def step(self, action):
-        result = self.env.step(action)
-        self.obs, self.rew = result[0], float(result[1])
-        return result
-
-
-# ---- algorithms underneath -----------------------------------------------------------------------
-
-
-class Learner(NamedTuple):
-    """A base algorithm at work on its networks."""
-
-    policy: Any  # explores; given what the networks see
-    update: Callable[..., dict[str, Any]]  # (batch, gradient steps so far) -> what it measured
-    values: tuple[str, ...]  # names of what it measures for every row of a batch
-    losses: tuple[str, ...]  # names of what it measures once
-    columns: Callable[[], dict[str, float]] = dict  # more for the log
-    begin_step: Callable[[int], None] = lambda t: None  # called with the steps taken so far
-
-
-def dqn_learner(
-    run, ac, lr, gamma, polyak, *, eps_start, eps_end, eps_steps, double_q, loss, max_grad_norm
-):
-    """Deep Q-Network, its target moved by `polyak` at every step as those of the others are."""
-    shares = {"polyak": polyak, "eps_start": eps_start, "eps_end": eps_end}
-    check_arguments(loss, shares, {"eps_steps": eps_steps})
-    ac_targ = target_copy(ac)
-    q_optimizer = Adam(ac.q.parameters(), lr=lr, fused=True)
-    run.track(ac_targ=ac_targ, q_optimizer=q_optimizer)
-    policy = EpsilonGreedy(make_policy(ac, run.device), int(run.action_space.n))
-
-    def update(batch, step):
-        args = (ac, ac_targ, q_optimizer, batch, True, gamma, polyak)
-        return dqn_update(*args, double_q, loss, max_grad_norm)[0]
-
-    def begin_step(t):
-        policy.epsilon = linear_schedule(eps_start, eps_end, t / eps_steps)
-
-    def columns():
-        return {"Epsilon": linear_schedule(eps_start, eps_end, run.total_steps / eps_steps)}
-
-    return Learner(policy, update, ("QVals",), ("LossQ",), columns, begin_step)
-
-
-def ddpg_learner(run, ac, lr, gamma, polyak, *, act_noise):
-    """Deep Deterministic Policy Gradient."""
-    ac_targ = target_copy(ac)
-    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-    q_optimizer = Adam(ac.q.parameters(), lr=lr, fused=True)
-    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-    policy = NoisyPolicy(make_policy(ac, run.device), run.action_space, act_noise)
-
-    def update(batch, step):
-        return ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma, polyak)
-
-    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"))
-
-
-def td3_learner(run, ac, lr, gamma, polyak, *, act_noise, target_noise, noise_clip, policy_delay):
-    """Twin Delayed DDPG."""
-    if policy_delay < 1:
-        raise SpinupError(f"policy_delay={policy_delay} must be at least 1")
-    ac_targ = target_copy(ac)
-    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # what they share counts once
-    q_optimizer = Adam(critics.parameters(), lr=lr, fused=True)
-    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-    policy = NoisyPolicy(make_policy(ac, run.device), run.action_space, act_noise)
-    limits = action_limits(run.action_space, run.device)
-
-    def update(batch, step):
-        args = (ac, ac_targ, pi_optimizer, q_optimizer, batch, limits, step % policy_delay == 0)
-        return td3_update(*args, gamma, polyak, target_noise, noise_clip)
-
-    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"))
-
-
-def sac_learner(run, ac, lr, gamma, polyak, *, alpha, target_entropy):
-    """Soft Actor-Critic."""
-    ac_targ = target_copy(ac)
-    pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # what they share counts once
-    q_optimizer = Adam(critics.parameters(), lr=lr, fused=True)
-    temperature = Temperature(alpha).to(run.device)
-    log_alpha = temperature.log_alpha
-    alpha_optimizer = Adam([log_alpha], lr=lr) if temperature.learned else None
-    if target_entropy is None:
-        target_entropy = default_target_entropy(run.action_space)
-    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-    run.track(temperature=temperature)
-    if alpha_optimizer is not None:
-        run.track(alpha_optimizer=alpha_optimizer)
-    policy = SampledPolicy(make_policy(ac, run.device))
-
-    def update(batch, step):
-        args = (ac, ac_targ, pi_optimizer, q_optimizer, alpha_optimizer, batch)
-        return sac_update(*args, log_alpha, target_entropy, gamma, polyak)
-
-    def columns():
-        return {"Alpha": float(log_alpha.detach().exp())}
-
-    values = ("Q1Vals", "Q2Vals", "LogPi")
-    return Learner(policy, update, values, ("LossPi", "LossQ"), columns)
-
-
-class Base(NamedTuple):
-    """What HER knows of an algorithm it can be put on top of."""
-
-    function: Callable[..., Any]  # the algorithm alone; its signature has the defaults
-    networks: Callable[..., nn.Module]
-    learner: Callable[..., Learner]
-    actions: tuple[str, ...]  # kinds of action spaces
-
-
-BASES = {
-    "dqn": Base(dqn, DQNNetworks, dqn_learner, ("Discrete",)),
-    "ddpg": Base(ddpg, DDPGNetworks, ddpg_learner, ("Box",)),
-    "td3": Base(td3, TD3Networks, td3_learner, ("Box",)),
-    "sac": Base(sac, SACNetworks, sac_learner, ("Box", "Discrete")),
-}
-
-
-def make_learner(run, ac, lr, gamma, polyak):
-    """The base of a run, at work on the networks of `ac`, with a policy that is given rows."""
-    learner = BASES[run.base].learner(run, ac.net, lr, gamma, polyak, **run.options)
-    return learner._replace(policy=_GoalPolicy(learner.policy, ac))
-
-
-class _GoalPolicy:
-    """An exploring policy of the base that is given rows."""
-
-    def __init__(self, policy, ac):
-        self.policy, self.ac = policy, ac
-        self.begin, self.renew = policy.begin, policy.renew
-
-    def __call__(self, obs, rng):
-        return self.policy(self.ac.inputs(obs), rng)

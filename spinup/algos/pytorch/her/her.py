@@ -11,11 +11,15 @@ where the true goal is never met and its reward never changes.
 What differs from the paper is listed in the README beside this file.
 """
 
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
+import numpy as np
+from torch import nn
+
+from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.her import core
-from spinup.cli.plan import main
-from spinup.utils.errors import SpinupError
+from spinup.runs.arguments import training_function
 
 
 def hindsight_goals(achieved, strategy, k, rng, past=None):
@@ -34,7 +38,7 @@ def hindsight_goals(achieved, strategy, k, rng, past=None):
         return achieved[rng.integers(n, size=(n, k))]
     if strategy == "random":
         return past[rng.integers(len(past), size=(n, k))]
-    raise SpinupError(f"strategy={strategy!r} must be one of {', '.join(core.STRATEGIES)}")
+    raise ValueError(f"there is no strategy {strategy!r}")
 
 
 def relabel(episode, goals, strategy, k, rng, past=None):
@@ -64,124 +68,98 @@ def her_update(base_update, inputs, batch, step):
     return base_update({**batch, **seen}, step)
 
 
+@training_function
 def her(
-    env_fn,
-    actor_critic=None,
-    ac_kwargs={},
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=50,
-    replay_size=1000000,
-    gamma=0.98,
-    polyak=0.995,
-    lr=1e-3,
-    batch_size=128,
-    start_steps=1000,
-    update_after=1000,
-    update_every=50,
-    strategy="future",
-    k=4,
-    base=None,
-    base_kwargs={},
-    num_test_episodes=10,
-    max_ep_len=1000,
-    logger_kwargs={},
-    save_freq=1,
+    env_fn: Callable[[], Any],
+    actor_critic: Callable[..., nn.Module] | None = None,
+    ac_kwargs: Mapping[str, Any] = {},
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    replay_size: int | float = 1000000,
+    gamma: float = 0.98,
+    polyak: float = 0.995,
+    lr: float = 1e-3,
+    batch_size: int = 128,
+    start_steps: int = 1000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    strategy: Literal["future", "final", "episode", "random"] = "future",
+    k: int = 4,
+    base: Literal["dqn", "ddpg", "td3", "sac"] | None = None,
+    base_kwargs: Mapping[str, Any] = {},
+    num_test_episodes: int = 10,
+    max_ep_len: int | float = 1000,
+    logger_kwargs: Mapping[str, Any] = {},
+    save_freq: int = 1,
     *,
-    updates_per_step=1.0,
-    num_envs=1,
-    vector="sync",
-    shards=None,
-    num_threads=None,
-    device="cpu",
-    resume=False,
-    overwrite=False,
-    progress=False,
-):
+    updates_per_step: float = 1.0,
+    num_envs: int = 1,
+    vector: Literal["sync", "async"] = "sync",
+    shards: int | None = None,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> nn.Module:
     """Train a policy with hindsight experience replay.
 
     Args:
-        env_fn: function of no arguments that makes a fresh goal environment: observations are a
+        env_fn: function without arguments that makes a fresh goal environment: observations are a
             dict of `observation`, `achieved_goal` and `desired_goal`, and it has the method
             `compute_reward(achieved_goal, desired_goal, info)`.
         actor_critic: class of the networks as the base takes it, called with (space of observation
             and desired goal joined, action_space, **ac_kwargs). None means the base's own.
         ac_kwargs: keyword arguments of the networks, those of the base's own being `hidden_sizes`
             and `activation`, and `normalize_obs`, which is True if not given.
-        seed: decides every random number of the run; zero or more.
-        steps_per_epoch: steps between two rows of the log, over all environments; 1000 to 10000.
-        epochs: number of epochs; the run takes epochs x steps_per_epoch steps. 20 to 1000 is usual.
         replay_size: transitions kept for learning, copies included; the oldest give way. 1e5 to
             1e6.
         gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.99.
         polyak: how much of the target networks stays at each update. Closer to 1 moves them more
             slowly: more stable, slower; 0.95 to 0.999.
         lr: learning rate of all networks (Adam); 3e-4 to 1e-3.
-        batch_size: transitions in a gradient step. Larger is less noisy and slower; 64 to 256.
-        start_steps: exactly so many first steps take uniformly random actions, for exploration;
-            1e3 to 1e4.
-        update_after: environment steps before the first gradient step; 1e3 to 1e4.
-        update_every: environment steps between two rounds of gradient steps. Raising it makes
-            rounds rarer and longer, at the same number of gradient steps a step; 1 to 50.
-        strategy: where goals in hindsight come from: 'future' (the rest of the same episode),
+        strategy: where hindsight goals come from: 'future' (the rest of the same episode),
             'final' (its last state), 'episode' (all of it) or 'random' (everything seen so far).
         k: copies with such a goal for each transition. 0 is the base alone; 4 to 8 are usual.
         base: algorithm underneath: 'dqn', 'ddpg', 'td3' or 'sac'. None means 'dqn' for Discrete
             actions and 'ddpg' for Box.
         base_kwargs: hyperparameters that only the base has, with its own defaults, such as
             `act_noise` (ddpg, td3), `alpha` (sac) or `eps_steps` (dqn).
-        num_test_episodes: episodes without noise at the end of each epoch, in an environment of
-            their own; 5 to 20.
-        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
-        logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
-        save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
-        updates_per_step: gradient steps for each environment step, over all environments: the
-            update-to-data ratio. More learns more from the same steps and is slower; 0.25 to 4.
-        num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
-        vector: 'sync' steps them one after the other in this process, 'async' each in its own.
-        shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
-        device: where the networks live, 'cpu' or 'cuda'.
-        resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
-        overwrite: delete a run that is already there instead of keeping its files aside.
-        progress: show a progress bar instead of the table of each epoch.
 
     Returns:
         The trained networks, a `core.GoalActorCritic`: `net` in it are those of the base.
     """
-    with core.GoalRun("her", locals()) as run:
+    with core.GoalRun("her") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        learner = core.make_learner(run, ac, lr, gamma, polyak)
-        buffer = core.make_replay_buffer(run, replay_size)
+        learner = run.base.learner(run, ac.net, gamma=gamma, polyak=polyak, **run.base_options(lr))
+        policy = core.GoalPolicy(learner.policy, ac)
+        buffer = make_replay_buffer(run, replay_size)
         episodes = core.Episodes(run)
-        loop = core.GoalInteraction(run, learner)
-        goals = run.goals
-
-        # ---------------------------- Gradient update rule ----------------------------
-        def update(batch):
-            return her_update(learner.update, ac.inputs, batch, loop.updates)
+        loop = core.GoalLoop(run, learner)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for t in loop.steps():
                 learner.begin_step(t)
-                a = loop.act(learner.policy, start_steps)
-                for episode in episodes.add(loop.step(a), loop.streams.ended):
+                a = loop.act(policy, start_steps)
+                for episode in episodes.add(loop.step(a), loop.ended):
                     buffer.store_many(**episode)
-                    past = core.achieved_goals(buffer, goals)
-                    copies = relabel(episode, goals, strategy, k, episodes.rng, past)
+                    past = core.achieved_goals(buffer, run.goals)
+                    copies = relabel(episode, run.goals, strategy, k, episodes.rng, past)
                     buffer.store_many(**copies)
                     core.update_normalizer(ac, episode, copies)
                     loop.finished(episode)
                 n = loop.updates_due(update_after, update_every, updates_per_step)
-                if n and len(buffer):  # the first episode may not be over yet
-                    for batch in buffer.sample_batches(n, batch_size):
-                        loop.record(update(batch))
-            loop.evaluate(core.make_goal_get_action(ac), num_test_episodes)
-            loop.log(**learner.columns())
+                for batch in loop.sample(buffer, n, batch_size):
+                    loop.record(her_update(learner.update, ac.inputs, batch, loop.updates))
+            loop.evaluate(ac.make_get_action(deterministic=True), num_test_episodes)
+            loop.log(learner.columns(loop.t))
     return ac
 
 
 if __name__ == "__main__":
-    main(her)
+    from spinup.cli.main import run_file
+
+    run_file(her)

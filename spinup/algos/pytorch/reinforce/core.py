@@ -1,4 +1,4 @@
-"""What REINFORCE needs from a network, and the helpers its file uses."""
+"""What REINFORCE needs from a network, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -7,6 +7,12 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.advantages import (
+    actions,
+    normalize_advantages,
+    observations,
+    tensor,
+)
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPCategoricalActor,
@@ -20,18 +26,6 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
     samples_pi,
 )
-from spinup.algos.pytorch.common.onpolicy import (
-    approx_kl,
-    entropy,
-    normalized,
-    observations,
-    policy,
-    tensor,
-    update_normalizer,
-)
-from spinup.algos.pytorch.common.run import TorchRun
-from spinup.runs.run import Scalar
-from spinup.utils.mpi_pytorch import backward, evaluate
 
 __all__ = [
     "Actor",
@@ -42,20 +36,11 @@ __all__ = [
     "MLPGaussianActor",
     "MLPPolicy",
     "Normal",
-    "Scalar",
-    "Tanh",
-    "TorchRun",
-    "approx_kl",
-    "backward",
     "combined_shape",
     "count_vars",
     "discount_cumsum",
-    "entropy",
-    "evaluate",
     "mlp",
-    "policy",
     "rewards_to_go",
-    "update_normalizer",
 ]
 
 
@@ -103,36 +88,30 @@ class MLPPolicy(nn.Module):
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
 
 
-def rewards_to_go(rollouts, ac, gamma, baseline, shards, device="cpu"):
+def rewards_to_go(buffer, ac, gamma, baseline):
     """Discounted rewards that followed each action, and how unusual they are.
 
-    Returns one dict a rollout (that is, a local shard): `obs`, `act`, `ret`, `logp` and `adv`,
-    which is `ret` minus its mean over all shards, divided by its standard deviation. `baseline`
-    becomes that mean.
+    Returns the batch of each local shard: `obs`, `act`, `ret`, `logp` and `adv`, which is `ret`
+    minus its mean over all shards, divided by its standard deviation. `baseline` becomes that mean.
 
-    A path that was only cut (time limit, end of epoch) would have gone on. A value function would
-    say what it was worth; here the average return so far stands in for it.
+    A path that was only cut (by a time limit or the end of the epoch) would have continued. A value
+    function would say what the rest was worth; here the average return so far stands in for it.
     """
-    data = []
-    for rollout in rollouts:
+    shards, device = buffer.shards, buffer.device
+    batches = []
+    for rollout in buffer.rollouts:
         ret = np.zeros(rollout.rew.shape)
         for path in rollout.paths:
-            rows = slice(path.start, path.stop), path.i
-            last_val = 0.0 if path.terminated else baseline.value
-            ret[rows] = discount_cumsum(np.append(rollout.rew[rows], last_val), gamma)[:-1]
-        obs, act = (
-            observations(rollout.flat(rollout.obs), device),
-            tensor(rollout.flat(rollout.act), device),
-        )
+            last_val = 0.0 if path.last_obs is None else baseline.value
+            rewards = np.append(rollout.rew[path.rows], last_val)
+            ret[path.rows] = discount_cumsum(rewards, gamma)[:-1]
+        obs, act = observations(rollout, device), actions(rollout, device)
         with torch.no_grad():
             logp = ac.pi(obs, act)[1].reshape(-1)
-        data.append(
-            {"obs": obs, "act": act, "ret": tensor(rollout.flat(ret), device), "logp": logp}
-        )
-    for batch, adv in zip(data, normalized([b["ret"] for b in data], shards), strict=True):
-        batch["adv"] = adv
-    count, total = shards.sum(
-        [np.array([b["ret"].numel(), float(b["ret"].double().sum())]) for b in data]
-    )
+        ret = tensor(rollout.flat(ret), device)
+        batches.append({"obs": obs, "act": act, "ret": ret, "logp": logp})
+    rets = [batch["ret"] for batch in batches]
+    normalize_advantages(batches, rets, shards)
+    count, total = shards.sum([np.array([x.numel(), float(x.double().sum())]) for x in rets])
     baseline.value = float(total / count)
-    return data
+    return batches

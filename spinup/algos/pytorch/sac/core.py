@@ -1,18 +1,14 @@
-"""What SAC needs from a network, and the helpers its file uses."""
+"""What SAC needs from a network, and the names that user code imports from here."""
 
 import inspect
 import math
-from numbers import Real
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.interaction import Interaction
-from spinup.algos.pytorch.common.acting import make_get_action
-from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
-from spinup.algos.pytorch.common.compiling import compiled
+from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     combined_shape,
@@ -21,24 +17,31 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
     samples_pi,
 )
-from spinup.algos.pytorch.common.offpolicy import (
-    SampledPolicy,
-    flat,
-    frozen,
-    minimize,
-    polyak_update,
-    target_copy,
-)
 from spinup.algos.pytorch.common.qnets import (
     MLPDiscreteQFunction,
     MLPQFunction,
     SquashedGaussianMLPActor,
     bounds,
-    twin_q,
 )
-from spinup.algos.pytorch.common.run import TorchRun
 from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "MLPActorCritic",
+    "MLPDiscreteQFunction",
+    "MLPQFunction",
+    "ReplayBuffer",
+    "SquashedGaussianMLPActor",
+    "Temperature",
+    "action_probs",
+    "check_actor_critic",
+    "combined_shape",
+    "count_vars",
+    "default_target_entropy",
+    "mlp",
+]
 
 
 class MLPActorCritic(nn.Module):
@@ -97,24 +100,10 @@ class Temperature(nn.Module):
 
     def __init__(self, alpha):
         super().__init__()
-        check_temperature(alpha)
         self.learned = isinstance(alpha, str)
         # its logarithm, so that a learned one stays positive
         start = 0.0 if self.learned else math.log(alpha) if alpha else -math.inf
         self.log_alpha = nn.Parameter(torch.tensor(start), requires_grad=self.learned)
-
-
-def check_temperature(alpha, target_entropy=None):
-    """Refuse what cannot be a temperature, or the entropy it should lead to."""
-    auto = isinstance(alpha, str) and alpha == "auto"
-    if not auto and not (_is_number(alpha) and alpha >= 0):
-        raise SpinupError(f"alpha={alpha!r} must be a number, zero or more, or 'auto'")
-    if target_entropy is not None and not _is_number(target_entropy):
-        raise SpinupError(f"target_entropy={target_entropy!r} must be a number or None")
-
-
-def _is_number(x):
-    return isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)
 
 
 def check_actor_critic(ac, action_space):
@@ -138,34 +127,3 @@ def default_target_entropy(action_space):
     if isinstance(action_space, Discrete):
         return 0.5 * math.log(action_space.n)
     return -float(np.prod(action_space.shape))
-
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "Interaction",
-    "MLPActorCritic",
-    "MLPDiscreteQFunction",
-    "MLPQFunction",
-    "ReplayBuffer",
-    "SampledPolicy",
-    "SquashedGaussianMLPActor",
-    "Temperature",
-    "TorchRun",
-    "action_probs",
-    "check_actor_critic",
-    "check_temperature",
-    "combined_shape",
-    "compiled",
-    "count_vars",
-    "default_target_entropy",
-    "flat",
-    "frozen",
-    "make_get_action",
-    "make_replay_buffer",
-    "minimize",
-    "mlp",
-    "polyak_update",
-    "target_copy",
-    "twin_q",
-]

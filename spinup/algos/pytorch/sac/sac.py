@@ -11,20 +11,26 @@ counts, as in TD3; the noise of the policy itself takes the place of target smoo
 What differs from the paper is listed in the README beside this file.
 """
 
-import torch
-from torch.optim import Adam
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
 
+import torch
+from torch import nn
+
+from spinup.algos.common.loop import Loop
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
+from spinup.algos.pytorch.common.exploration import SampledPolicy
+from spinup.algos.pytorch.common.gradients import Adam, frozen
+from spinup.algos.pytorch.common.learners import Learner, polyak_update, target_copy
+from spinup.algos.pytorch.common.nets import flat
+from spinup.algos.pytorch.common.qnets import twin_q
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.sac import core
 from spinup.algos.pytorch.sac.core import ReplayBuffer as ReplayBuffer
-from spinup.algos.pytorch.sac.core import (
-    flat,
-    frozen,
-    minimize,
-    polyak_update,
-    target_copy,
-    twin_q,
-)
-from spinup.cli.plan import main
+from spinup.runs.arguments import training_function
 
 
 def soft_value(ac, ac_q, o, alpha):
@@ -76,157 +82,135 @@ def sac_update(
     gamma=0.99,
     polyak=0.995,
 ):
-    """Lines 8 to 12 of the pseudocode: one step of the critics, policy, temperature, targets."""
+    """Lines 8 to 11 of the pseudocode: one step of critics, policy, temperature, targets."""
     alpha = log_alpha.detach().exp()
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma, alpha)
-    minimize(loss_q, q_optimizer)
+    q_optimizer.zero_grad()
+    loss_q.backward()
+    q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
     with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action and leaves Q alone
         loss_pi, logp = compute_loss_pi(ac, batch, alpha)
-        minimize(loss_pi, pi_optimizer)
+        pi_optimizer.zero_grad()
+        loss_pi.backward()
+        pi_optimizer.step()
     info["LossPi"], info["LogPi"] = loss_pi.detach(), logp
 
     if alpha_optimizer is not None:
-        minimize(compute_loss_alpha(log_alpha, logp, target_entropy), alpha_optimizer)
+        alpha_optimizer.zero_grad()
+        compute_loss_alpha(log_alpha, logp, target_entropy).backward()
+        alpha_optimizer.step()
 
     polyak_update(ac, ac_targ, polyak)
     return info
 
 
+def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
+    """SAC at work on the networks `ac`, for the training loop below and for HER."""
+    core.check_actor_critic(ac, run.action_space)
+    ac_targ = target_copy(ac)
+    pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
+    critics = nn.ModuleList([ac.q1, ac.q2])  # parameters that they share count once
+    q_optimizer = Adam(critics.parameters(), lr=lr)
+    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
+    temperature = core.Temperature(alpha).to(run.device)
+    log_alpha, alpha_optimizer = temperature.log_alpha, None
+    run.track(temperature=temperature)
+    if temperature.learned:
+        alpha_optimizer = Adam([log_alpha], lr=lr, fused=False)
+        run.track(alpha_optimizer=alpha_optimizer)
+    if target_entropy is None:
+        target_entropy = core.default_target_entropy(run.action_space)
+    policy = SampledPolicy(make_policy(ac, run.device, on_policy=False), run.action_space)
+
+    # ---------------------------- Gradient update rule ----------------------------
+    optimizers = (pi_optimizer, q_optimizer, alpha_optimizer)
+    rule = compiled(run, sac_update, *optimizers)
+    rule = partial(rule, ac, ac_targ, *optimizers, gamma=gamma, polyak=polyak)
+
+    def update(batch, step):
+        return rule(batch, log_alpha, target_entropy)
+
+    def columns(t):
+        return {"Alpha": float(log_alpha.detach().exp())}
+
+    values = ("Q1Vals", "Q2Vals", "LogPi")
+    return Learner(policy, update, values, losses=("LossPi", "LossQ"), columns=columns)
+
+
+@training_function
 def sac(
-    env_fn,
-    actor_critic=core.MLPActorCritic,
-    ac_kwargs={},
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=100,
-    replay_size=1000000,
-    gamma=0.99,
-    polyak=0.995,
-    lr=1e-3,
-    alpha=0.2,
-    batch_size=100,
-    start_steps=10000,
-    update_after=1000,
-    update_every=50,
-    num_test_episodes=10,
-    max_ep_len=1000,
-    logger_kwargs={},
-    save_freq=1,
+    env_fn: Callable[[], Any],
+    actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
+    ac_kwargs: Mapping[str, Any] = {},
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 100,
+    replay_size: int | float = 1000000,
+    gamma: float = 0.99,
+    polyak: float = 0.995,
+    lr: float = 1e-3,
+    alpha: float | Literal["auto"] = 0.2,
+    batch_size: int = 100,
+    start_steps: int = 10000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    num_test_episodes: int = 10,
+    max_ep_len: int | float = 1000,
+    logger_kwargs: Mapping[str, Any] = {},
+    save_freq: int = 1,
     *,
-    target_entropy=None,
-    updates_per_step=1.0,
-    num_envs=1,
-    vector="sync",
-    shards=None,
-    num_threads=None,
-    device="cpu",
-    compile=None,
-    resume=False,
-    overwrite=False,
-    progress=False,
-):
+    target_entropy: float | None = None,
+    updates_per_step: float = 1.0,
+    num_envs: int = 1,
+    vector: Literal["sync", "async"] = "sync",
+    shards: int | None = None,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    compile: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> nn.Module:
     """Train a policy with SAC.
 
     Args:
-        env_fn: function of no arguments that makes a fresh environment (Gymnasium interface).
         actor_critic: class whose instances have `act`, `pi`, `q1` and `q2`; called with
             (observation_space, action_space, **ac_kwargs).
-        ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`
-            and `activation`.
-        seed: decides every random number of the run; zero or more.
-        steps_per_epoch: steps between two rows of the log, over all environments; 1000 to 10000.
-        epochs: number of epochs; the run takes epochs x steps_per_epoch steps. 20 to 1000 is usual.
-        replay_size: transitions kept for learning; the oldest give way. 1e5 to 1e6.
-        gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
-        polyak: how much of the target networks stays at each update. Closer to 1 moves them more
-            slowly: more stable, slower; 0.99 to 0.999.
         lr: learning rate of policy, action-value functions and temperature (Adam); 3e-4 to 1e-3.
         alpha: weight of the entropy in the objective. More keeps the policy more random; 0.05 to
             0.3 for rewards around 1, or 'auto' to learn it.
-        batch_size: transitions in a gradient step. Larger is less noisy and slower; 64 to 256.
-        start_steps: exactly so many first steps take uniformly random actions, for exploration;
-            1e3 to 1e4.
-        update_after: environment steps before the first gradient step; 1e3 to 1e4.
-        update_every: environment steps between two rounds of gradient steps. Raising it makes
-            rounds rarer and longer, at the same number of gradient steps a step; 1 to 50.
-        num_test_episodes: episodes with the most likely actions at the end of each epoch, in an
-            environment of their own; 5 to 20.
-        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
-        logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
-        save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
-        target_entropy: with alpha='auto', the entropy to aim at. None means minus the number of
+        target_entropy: the entropy to aim at with alpha='auto'. None means minus the number of
             dimensions of a Box, and half the entropy of uniform choice for discrete actions.
-        updates_per_step: gradient steps for each environment step, over all environments: the
-            update-to-data ratio. More learns more from the same steps and is slower; 0.25 to 4.
-        num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
-        vector: 'sync' steps them one after the other in this process, 'async' each in its own.
-        shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
-        device: where the networks live, 'cpu' or 'cuda'.
-        compile: turn the whole update into machine code first, about a minute, for faster and
-            differently rounded steps. None does so from 200,000 gradient steps on.
-        resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
-        overwrite: delete a run that is already there instead of keeping its files aside.
-        progress: show a progress bar instead of the table of each epoch.
 
     Returns:
         The trained actor-critic.
     """
-    core.check_temperature(alpha, target_entropy)
-    with core.TorchRun("sac", locals()) as run:
+    with TorchRun("sac") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        core.check_actor_critic(ac, run.action_space)
-        ac_targ = target_copy(ac)
-        pi_optimizer = Adam(ac.pi.parameters(), lr=lr, fused=True)
-        critics = torch.nn.ModuleList([ac.q1, ac.q2])
-        q_optimizer = Adam(critics.parameters(), lr=lr, fused=True)
-        temperature = core.Temperature(alpha).to(run.device)
-        log_alpha = temperature.log_alpha
-        alpha_optimizer = Adam([log_alpha], lr=lr) if temperature.learned else None
-        if target_entropy is None:
-            target_entropy = core.default_target_entropy(run.action_space)
-        run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-        run.track(temperature=temperature)
-        if alpha_optimizer is not None:
-            run.track(alpha_optimizer=alpha_optimizer)
-        buffer = core.make_replay_buffer(run, replay_size)
-        policy = core.SampledPolicy(run.policy)
-        values = ("Q1Vals", "Q2Vals", "LogPi")
-        loop = core.Interaction(run, values=values, losses=("LossPi", "LossQ"))
-
-        # ---------------------------- Gradient update rule ----------------------------
-        rule = core.compiled(run, sac_update, pi_optimizer, q_optimizer, alpha_optimizer)
-
-        def update(batch):
-            return rule(
-                ac,
-                ac_targ,
-                pi_optimizer,
-                q_optimizer,
-                alpha_optimizer,
-                batch,
-                log_alpha,
-                target_entropy,
-                gamma=gamma,
-                polyak=polyak,
-            )
+        learner = sac_learner(
+            run, ac, gamma=gamma, polyak=polyak, lr=lr, alpha=alpha, target_entropy=target_entropy
+        )
+        buffer = make_replay_buffer(run, replay_size)
+        loop = Loop(run, learner.values, learner.losses)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for _t in loop.steps():
-                a = loop.act(policy, start_steps)
+                a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
                 n = loop.updates_due(update_after, update_every, updates_per_step)
-                for batch in buffer.sample_batches(n, batch_size):
-                    loop.record(update(batch))
-            loop.evaluate(core.make_get_action(ac, deterministic=True), num_test_episodes)
-            loop.log(Alpha=log_alpha.detach().exp())
+                for batch in loop.sample(buffer, n, batch_size):
+                    loop.record(learner.update(batch, loop.updates))
+            loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
+            loop.log(learner.columns(loop.t))
     return ac
 
 
 if __name__ == "__main__":
-    main(sac)
+    from spinup.cli.main import run_file
+
+    run_file(sac)

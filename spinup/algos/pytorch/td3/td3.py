@@ -10,13 +10,25 @@ similar actions (target smoothing), and the policy moves less often than the cri
 What differs from the paper is listed in the README beside this file.
 """
 
-import torch
-from torch.optim import Adam
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
 
+import torch
+from torch import nn
+
+from spinup.algos.common.loop import Loop
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import make_replay_buffer
+from spinup.algos.pytorch.common.compiling import compiled
+from spinup.algos.pytorch.common.exploration import NoisyPolicy
+from spinup.algos.pytorch.common.gradients import Adam, frozen
+from spinup.algos.pytorch.common.learners import Learner, polyak_update, target_copy
+from spinup.algos.pytorch.common.qnets import action_limits, twin_q
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.td3 import core
 from spinup.algos.pytorch.td3.core import ReplayBuffer as ReplayBuffer
-from spinup.algos.pytorch.td3.core import frozen, minimize, polyak_update, target_copy, twin_q
-from spinup.cli.plan import main
+from spinup.runs.arguments import training_function
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
@@ -59,151 +71,143 @@ def td3_update(
 ):
     """Lines 8 to 13 of the pseudocode: one step of the critics, perhaps policy and targets."""
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
-    minimize(loss_q, q_optimizer)
+    q_optimizer.zero_grad()
+    loss_q.backward()
+    q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
     if update_policy:
         with frozen(ac.q1):  # the gradient passes through Q to the action and leaves Q alone
             loss_pi = compute_loss_pi(ac, batch)
-            minimize(loss_pi, pi_optimizer)
+            pi_optimizer.zero_grad()
+            loss_pi.backward()
+            pi_optimizer.step()
         info["LossPi"] = loss_pi.detach()
 
         polyak_update(ac, ac_targ, polyak)
     return info
 
 
-def td3(
-    env_fn,
-    actor_critic=core.MLPActorCritic,
-    ac_kwargs={},
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=100,
-    replay_size=1000000,
-    gamma=0.99,
-    polyak=0.995,
-    pi_lr=1e-3,
-    q_lr=1e-3,
-    batch_size=100,
-    start_steps=10000,
-    update_after=1000,
-    update_every=50,
-    act_noise=0.1,
-    target_noise=0.2,
-    noise_clip=0.5,
-    policy_delay=2,
-    num_test_episodes=10,
-    max_ep_len=1000,
-    logger_kwargs={},
-    save_freq=1,
+def td3_learner(
+    run,
+    ac,
     *,
-    updates_per_step=1.0,
-    num_envs=1,
-    vector="sync",
-    shards=None,
-    num_threads=None,
-    device="cpu",
-    compile=None,
-    resume=False,
-    overwrite=False,
-    progress=False,
+    gamma,
+    polyak,
+    pi_lr,
+    q_lr,
+    act_noise,
+    target_noise,
+    noise_clip,
+    policy_delay,
 ):
+    """TD3 at work on the networks `ac`, for the training loop below and for HER."""
+    ac_targ = target_copy(ac)
+    pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
+    critics = nn.ModuleList([ac.q1, ac.q2])  # parameters that they share count once
+    q_optimizer = Adam(critics.parameters(), lr=q_lr)
+    run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
+    policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
+
+    # ---------------------------- Gradient update rule ----------------------------
+    rule = compiled(run, td3_update, pi_optimizer, q_optimizer)
+    rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
+    limits = action_limits(run.action_space, run.device)
+
+    def update(batch, step):
+        delayed = {"update_policy": step % policy_delay == 0}  # counted over the whole run
+        noise = {"target_noise": target_noise, "noise_clip": noise_clip}
+        return rule(batch, limits, **delayed, **noise)
+
+    return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
+
+
+@training_function
+def td3(
+    env_fn: Callable[[], Any],
+    actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
+    ac_kwargs: Mapping[str, Any] = {},
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 100,
+    replay_size: int | float = 1000000,
+    gamma: float = 0.99,
+    polyak: float = 0.995,
+    pi_lr: float = 1e-3,
+    q_lr: float = 1e-3,
+    batch_size: int = 100,
+    start_steps: int = 10000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    act_noise: float = 0.1,
+    target_noise: float = 0.2,
+    noise_clip: float = 0.5,
+    policy_delay: int = 2,
+    num_test_episodes: int = 10,
+    max_ep_len: int | float = 1000,
+    logger_kwargs: Mapping[str, Any] = {},
+    save_freq: int = 1,
+    *,
+    updates_per_step: float = 1.0,
+    num_envs: int = 1,
+    vector: Literal["sync", "async"] = "sync",
+    shards: int | None = None,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    compile: bool | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> nn.Module:
     """Train a policy with TD3.
 
     Args:
-        env_fn: function of no arguments that makes a fresh environment (Gymnasium interface).
         actor_critic: class whose instances have `act`, `pi`, `q1` and `q2`; called with
             (observation_space, action_space, **ac_kwargs).
-        ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`
-            and `activation`.
-        seed: decides every random number of the run; zero or more.
-        steps_per_epoch: steps between two rows of the log, over all environments; 1000 to 10000.
-        epochs: number of epochs; the run takes epochs x steps_per_epoch steps. 20 to 1000 is usual.
-        replay_size: transitions kept for learning; the oldest give way. 1e5 to 1e6.
-        gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
-        polyak: how much of the target networks stays at each update. Closer to 1 moves them more
-            slowly: more stable, slower; 0.99 to 0.999.
-        pi_lr: learning rate of the policy (Adam); 1e-4 to 1e-3.
         q_lr: learning rate of both action-value functions (Adam); 3e-4 to 1e-3.
-        batch_size: transitions in a gradient step. Larger is less noisy and slower; 64 to 256.
-        start_steps: exactly so many first steps take uniformly random actions, for exploration;
-            1e3 to 1e4.
-        update_after: environment steps before the first gradient step; 1e3 to 1e4.
-        update_every: environment steps between two rounds of gradient steps. Raising it makes
-            rounds rarer and longer, at the same number of gradient steps a step; 1 to 50.
-        act_noise: standard deviation of the noise on actions while training, in units of half the
-            range of each dimension. More explores more; 0.05 to 0.3.
         target_noise: standard deviation of the noise on the target policy's action, in the same
-            units. More smooths Q over a wider neighbourhood; 0.1 to 0.3.
-        noise_clip: largest size of that noise, in the same units; 0.3 to 0.5.
-        policy_delay: gradient steps of the critics for one of the policy and of the targets,
-            counted over the whole run. More gives the critics more time; 1 to 3.
-        num_test_episodes: episodes without noise at the end of each epoch, in an environment of
-            their own; 5 to 20.
-        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
-        logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
-        save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
-        updates_per_step: gradient steps for each environment step, over all environments: the
-            update-to-data ratio. More learns more from the same steps and is slower; 0.25 to 4.
-        num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
-        vector: 'sync' steps them one after the other in this process, 'async' each in its own.
-        shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
-        device: where the networks live, 'cpu' or 'cuda'.
-        compile: turn the whole update into machine code first, about a minute, for faster and
-            differently rounded steps. None does so from 200,000 gradient steps on.
-        resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
-        overwrite: delete a run that is already there instead of keeping its files aside.
-        progress: show a progress bar instead of the table of each epoch.
+            units as `act_noise`. More smooths Q over a wider neighborhood; 0.1 to 0.3.
+        noise_clip: that noise is clipped to this size, in the same units; 0.3 to 0.5.
+        policy_delay: the policy and the targets are updated at every `policy_delay`-th gradient
+            step of the critics, counted over the whole run. More gives the critics more time;
+            1 to 3.
 
     Returns:
         The trained actor-critic.
     """
-    core.check_count("policy_delay", policy_delay, 1)
-    with core.TorchRun("td3", locals()) as run:
+    with TorchRun("td3") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        ac_targ = target_copy(ac)
-        pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr, fused=True)
-        critics = torch.nn.ModuleList([ac.q1, ac.q2])
-        q_optimizer = Adam(critics.parameters(), lr=q_lr, fused=True)
-        run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-        buffer = core.make_replay_buffer(run, replay_size)
-        policy = core.NoisyPolicy(run.policy, run.action_space, act_noise)
-        limits = core.action_limits(run.action_space, run.device)
-        loop = core.Interaction(run, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
-
-        # ---------------------------- Gradient update rule ----------------------------
-        rule = core.compiled(run, td3_update, pi_optimizer, q_optimizer)
-
-        def update(batch):
-            return rule(
-                ac,
-                ac_targ,
-                pi_optimizer,
-                q_optimizer,
-                batch,
-                limits,
-                update_policy=loop.updates % policy_delay == 0,
-                gamma=gamma,
-                polyak=polyak,
-                target_noise=target_noise,
-                noise_clip=noise_clip,
-            )
+        learner = td3_learner(
+            run,
+            ac,
+            gamma=gamma,
+            polyak=polyak,
+            pi_lr=pi_lr,
+            q_lr=q_lr,
+            act_noise=act_noise,
+            target_noise=target_noise,
+            noise_clip=noise_clip,
+            policy_delay=policy_delay,
+        )
+        buffer = make_replay_buffer(run, replay_size)
+        loop = Loop(run, learner.values, learner.losses)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for _t in loop.steps():
-                a = loop.act(policy, start_steps)
+                a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
                 n = loop.updates_due(update_after, update_every, updates_per_step)
-                for batch in buffer.sample_batches(n, batch_size):
-                    loop.record(update(batch))
-            loop.evaluate(core.make_get_action(ac, deterministic=True), num_test_episodes)
+                for batch in loop.sample(buffer, n, batch_size):
+                    loop.record(learner.update(batch, loop.updates))
+            loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
             loop.log()
     return ac
 
 
 if __name__ == "__main__":
-    main(td3)
+    from spinup.cli.main import run_file
+
+    run_file(td3)

@@ -1,4 +1,4 @@
-"""What TRPO needs from a network, and the helpers its file uses."""
+"""What TRPO needs from a network, and the names that user code imports from here."""
 
 import torch
 from gymnasium.spaces import Box, Discrete
@@ -13,21 +13,11 @@ from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     MLPCritic,
     MLPGaussianActor,
-    Tanh,
     combined_shape,
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.onpolicy import (
-    advantages,
-    entropy,
-    mean_kl,
-    policy,
-    update_normalizer,
-    values,
-)
-from spinup.algos.pytorch.common.run import TorchRun
-from spinup.utils.mpi_pytorch import backward, evaluate, flatten, shard_mean, unflatten
+from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
 
 __all__ = [
     "Actor",
@@ -40,26 +30,16 @@ __all__ = [
     "MLPCritic",
     "MLPGaussianActor",
     "Normal",
-    "Tanh",
-    "TorchRun",
-    "advantages",
-    "backward",
     "combined_shape",
     "conjugate_gradient",
     "count_vars",
     "discount_cumsum",
-    "entropy",
-    "evaluate",
     "flat_grad",
     "flat_params",
     "hessian_vector_product",
-    "mean_kl",
     "mlp",
-    "policy",
     "set_flat_params",
     "trainable",
-    "update_normalizer",
-    "values",
     "with_old_policy",
 ]
 
@@ -87,7 +67,7 @@ def flat_grad(module):
     return flatten([p.grad for p in trainable(module)])
 
 
-def with_old_policy(ac, data):
+def with_old_policy(ac, batches):
     """Batches with `pi_old`, the distributions before the update, as constants.
 
     They are made from a copy of the parameters: a distribution may hold a parameter itself (a log
@@ -96,11 +76,12 @@ def with_old_policy(ac, data):
     frozen = {name: p.detach().clone() for name, p in ac.pi.named_parameters()}
     with torch.no_grad():
         return [
-            {**b, "pi_old": functional_call(ac.pi, frozen, (b["obs"], b["act"]))[0]} for b in data
+            {**b, "pi_old": functional_call(ac.pi, frozen, (b["obs"], b["act"]))[0]}
+            for b in batches
         ]
 
 
-def hessian_vector_product(kl, module, data, shards, damping_coeff):
+def hessian_vector_product(kl, module, batches, shards, damping_coeff):
     """A function v -> (H + damping I) v, H the Hessian of `kl(batch)` averaged over all shards.
 
     H is never formed: H v is the gradient of (gradient . v). The first gradient is computed once,
@@ -108,7 +89,7 @@ def hessian_vector_product(kl, module, data, shards, damping_coeff):
     """
     params = trainable(module)
     grads = []
-    for batch in data:
+    for batch in batches:
         first = torch.autograd.grad(kl(batch), params, create_graph=True, allow_unused=True)
         filled = [
             torch.zeros_like(p) if g is None else g for g, p in zip(first, params, strict=True)

@@ -12,48 +12,54 @@ search out, which is the natural policy gradient (Kakade 2001) with a step of fi
 What differs from the paper is listed in the README beside this file.
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, Literal
 
 import torch
-from torch.optim import Adam
+from torch import nn
 
+from spinup.algos.common.loop import Loop
+from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
+from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
+from spinup.algos.pytorch.common.nets import entropy, mean_kl, pi_and_logp, values
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.trpo import core
 from spinup.algos.pytorch.trpo.core import GAEBuffer as GAEBuffer
-from spinup.algos.pytorch.trpo.core import advantages, backward, conjugate_gradient, evaluate
-from spinup.cli.plan import main
-from spinup.utils.errors import SpinupError
+from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
     """The surrogate objective (eq. 14), negated: what the new policy gains on the old data."""
-    pi, logp = core.policy(ac, batch)
+    pi, logp = pi_and_logp(ac, batch)
     ratio = torch.exp(logp - batch["logp"])  # (B,)
-    kl = core.mean_kl(batch["pi_old"], pi, batch["logp"], logp)
-    return -(ratio * batch["adv"]).mean(), {"KL": kl, "Entropy": core.entropy(pi)}
+    kl = mean_kl(batch["pi_old"], pi, batch["logp"], logp)
+    return -(ratio * batch["adv"]).mean(), {"KL": kl, "Entropy": entropy(pi)}
 
 
 def compute_kl(ac, batch):
     """Mean KL(old || new): the direction matters, and is the same here and in the line search."""
-    pi, logp = core.policy(ac, batch)
-    return core.mean_kl(batch["pi_old"], pi, batch["logp"], logp)
+    pi, logp = pi_and_logp(ac, batch)
+    return mean_kl(batch["pi_old"], pi, batch["logp"], logp)
 
 
 def compute_loss_v(ac, batch):
     """Squared error of the value function against the rewards-to-go."""
-    return ((core.values(ac, batch) - batch["ret"]) ** 2).mean(), {}
+    return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
-def line_search(ac, pi_loss, data, shards, full_step, delta, backtrack_iters, backtrack_coeff):
+def line_search(ac, pi_loss, batches, shards, full_step, delta, backtrack_iters, backtrack_coeff):
     """Line 9: the longest of the steps s, c s, c^2 s, ... that improves and keeps the constraint.
 
     Returns loss and info after it, and how often it was shortened. Where no step is good enough the
     policy stays exactly as it was.
     """
     old_params = core.flat_params(ac.pi)
-    loss_pi_old, info_old = evaluate(pi_loss, data, shards)
+    loss_pi_old, info_old = evaluate(pi_loss, batches, shards)
     for j in range(backtrack_iters):
         core.set_flat_params(ac.pi, old_params - backtrack_coeff**j * full_step)
-        loss_pi, info = evaluate(pi_loss, data, shards)
+        loss_pi, info = evaluate(pi_loss, batches, shards)
         if info["KL"] <= delta and loss_pi <= loss_pi_old:
             return loss_pi, info, j
     core.set_flat_params(ac.pi, old_params)
@@ -63,7 +69,7 @@ def line_search(ac, pi_loss, data, shards, full_step, delta, backtrack_iters, ba
 def trpo_update(
     ac,
     vf_optimizer,
-    data,
+    batches,
     shards,
     delta=0.01,
     train_v_iters=80,
@@ -74,28 +80,33 @@ def trpo_update(
     algo="trpo",
 ):
     """Lines 6 to 10 of the pseudocode: one trust-region step, then fit the value function."""
-    data = core.with_old_policy(ac, data)
+    batches = core.with_old_policy(ac, batches)
     pi_loss, v_loss = partial(compute_loss_pi, ac), partial(compute_loss_v, ac)
+    loss_pi_old, _ = evaluate(pi_loss, batches, shards)
+    loss_v_old, _ = evaluate(v_loss, batches, shards)
 
     # Search direction x = H^-1 g, where H is the Hessian of the KL divergence at the old policy.
-    loss_pi_old, _ = backward(pi_loss, ac.pi, data, shards)
+    for loss_pi in over_shards((pi_loss(batch)[0] for batch in batches), ac.pi, shards):
+        loss_pi.backward()
     g = core.flat_grad(ac.pi)
-    hvp = core.hessian_vector_product(partial(compute_kl, ac), ac.pi, data, shards, damping_coeff)
-    x = conjugate_gradient(hvp, g, cg_iters)
+    kl = partial(compute_kl, ac)
+    hvp = core.hessian_vector_product(kl, ac.pi, batches, shards, damping_coeff)
+    x = core.conjugate_gradient(hvp, g, cg_iters)
     full_step = torch.sqrt(2 * delta / (x @ hvp(x) + 1e-8)) * x  # reaches KL = delta if H is right
 
     if algo == "trpo":
         loss_pi, info, backtracks = line_search(
-            ac, pi_loss, data, shards, full_step, delta, backtrack_iters, backtrack_coeff
+            ac, pi_loss, batches, shards, full_step, delta, backtrack_iters, backtrack_coeff
         )
     else:  # natural policy gradient: the full step, wherever it leads
         core.set_flat_params(ac.pi, core.flat_params(ac.pi) - full_step)
-        (loss_pi, info), backtracks = evaluate(pi_loss, data, shards), 0
-    loss_v_old, _ = evaluate(v_loss, data, shards)
+        (loss_pi, info), backtracks = evaluate(pi_loss, batches, shards), 0
+
     for _ in range(train_v_iters):
-        backward(v_loss, ac.v, data, shards)
+        for loss_v in over_shards((v_loss(batch) for batch in batches), ac.v, shards):
+            loss_v.backward()
         vf_optimizer.step()
-    loss_v, _ = evaluate(v_loss, data, shards)
+    loss_v, _ = evaluate(v_loss, batches, shards)
     return {
         "LossPi": loss_pi_old,
         "LossV": loss_v_old,
@@ -106,109 +117,93 @@ def trpo_update(
     }
 
 
+@training_function
 def trpo(
-    env_fn,
-    actor_critic=core.MLPActorCritic,
-    ac_kwargs={},
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=50,
-    gamma=0.99,
-    delta=0.01,
-    vf_lr=1e-3,
-    train_v_iters=80,
-    damping_coeff=0.1,
-    cg_iters=10,
-    backtrack_iters=10,
-    backtrack_coeff=0.8,
-    lam=0.97,
-    max_ep_len=1000,
-    logger_kwargs={},
-    save_freq=10,
-    algo="trpo",
+    env_fn: Callable[[], Any],
+    actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
+    ac_kwargs: Mapping[str, Any] = {},
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.99,
+    delta: float = 0.01,
+    vf_lr: float = 1e-3,
+    train_v_iters: int = 80,
+    damping_coeff: float = 0.1,
+    cg_iters: int = 10,
+    backtrack_iters: int = 10,
+    backtrack_coeff: float = 0.8,
+    lam: float = 0.97,
+    max_ep_len: int | float = 1000,
+    logger_kwargs: Mapping[str, Any] = {},
+    save_freq: int = 10,
+    algo: Literal["trpo", "npg"] = "trpo",
     *,
-    num_envs=1,
-    vector="sync",
-    shards=None,
-    num_threads=None,
-    device="cpu",
-    resume=False,
-    overwrite=False,
-    progress=False,
-):
+    num_envs: int = 1,
+    vector: Literal["sync", "async"] = "sync",
+    shards: int | None = None,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> nn.Module:
     """Train a policy with TRPO, or with the natural policy gradient.
 
     Args:
-        env_fn: function of no arguments that makes a fresh environment (Gymnasium interface).
-        actor_critic: class whose instances have `step`, `act`, `pi` and `v`; called with
-            (observation_space, action_space, **ac_kwargs).
-        ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
-            `activation`, `normalize_obs`, `normalize_ret` and `orthogonal_init`.
-        seed: decides every random number of the run; zero or more.
-        steps_per_epoch: environment steps between two updates, over all environments. More gives
-            less noisy updates and fewer of them; 1000 to 10000 is usual.
-        epochs: number of updates; 50 to 1000 is usual.
-        gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
         delta: largest mean KL divergence of one update. Larger moves faster and less safely;
             0.005 to 0.05.
-        vf_lr: learning rate of the value function (Adam); 3e-4 to 3e-3.
-        train_v_iters: gradient steps of the value function in an epoch; 20 to 80.
         damping_coeff: multiple of the identity added to the Hessian. Larger makes the solution
             safer and closer to the plain gradient; 0.01 to 1.
         cg_iters: conjugate gradient iterations. More solve the system better; 10 to 20.
-        backtrack_iters: most tries of the line search; 10 is usual.
+        backtrack_iters: maximum number of steps that the line search tries; 10 is usual.
         backtrack_coeff: each try is this fraction of the one before; 0.5 to 0.8.
-        lam: lambda of GAE. Lower leans more on the value function: less variance, more bias;
-            0.9 to 1.
-        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
-        logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
-        save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
         algo: 'trpo', or 'npg' to take the full step without a line search.
-        num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
-        vector: 'sync' steps them one after the other in this process, 'async' each in its own.
-        shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
-        device: where the networks live, 'cpu' or 'cuda'.
-        resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
-        overwrite: delete a run that is already there instead of keeping its files aside.
-        progress: show a progress bar instead of the table of each epoch.
 
     Returns:
         The trained actor-critic.
     """
-    if algo not in ("trpo", "npg"):
-        raise SpinupError(f"algo={algo!r} must be 'trpo' or 'npg'")
-    with core.TorchRun("trpo", locals()) as run:
+    with TorchRun("trpo") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        vf_optimizer = Adam(ac.v.parameters(), lr=vf_lr, fused=True)
+        vf_optimizer = Adam(ac.v.parameters(), lr=vf_lr)
         run.track(vf_optimizer=vf_optimizer)
+        policy = make_policy(ac, run.device)
+        loop = Loop(run)
+        buffer = EpochBuffer(run, loop)
 
         # ---------------------------- Gradient update rule ----------------------------
-        def update(data):
-            return trpo_update(
-                ac,
-                vf_optimizer,
-                data,
-                run.shards,
-                delta=delta,
-                train_v_iters=train_v_iters,
-                damping_coeff=damping_coeff,
-                cg_iters=cg_iters,
-                backtrack_iters=backtrack_iters,
-                backtrack_coeff=backtrack_coeff,
-                algo=algo,
-            )
+        update = partial(
+            trpo_update,
+            ac,
+            vf_optimizer,
+            shards=run.shards,
+            delta=delta,
+            train_v_iters=train_v_iters,
+            damping_coeff=damping_coeff,
+            cg_iters=cg_iters,
+            backtrack_iters=backtrack_iters,
+            backtrack_coeff=backtrack_coeff,
+            algo=algo,
+        )
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
-            rollouts = run.collect(run.policy)
-            data = advantages(rollouts, ac, gamma, lam, run.shards, run.device)
-            info = update(data)
-            core.update_normalizer(ac, data, run.shards)
-            run.log(rollouts, info, val=[batch["val"] for batch in data])
+            for _ in loop.steps():
+                a, v, logp = loop.act(policy)  # v and logp may be None: `get` computes them
+                o, a, r, _, _ = loop.step(a)
+                buffer.store(o, a, r, v, logp)
+                for path in loop.paths:
+                    # Died: last_obs is None, nothing follows. Cut: V(last_obs) stands for the rest.
+                    buffer.finish_path(path.i, path.last_obs)
+            batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
+            info = update(batches)
+            update_normalizer(ac, batches, run.shards)
+            loop.log(info, VVals=[batch["val"] for batch in batches])
     return ac
 
 
 if __name__ == "__main__":
-    main(trpo)
+    from spinup.cli.main import run_file
+
+    run_file(trpo)

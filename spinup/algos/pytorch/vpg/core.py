@@ -1,4 +1,4 @@
-"""What VPG needs from a network, and the helpers its file uses."""
+"""What VPG needs from a network, and the names that user code imports from here."""
 
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
@@ -11,21 +11,10 @@ from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     MLPCritic,
     MLPGaussianActor,
-    Tanh,
     combined_shape,
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.onpolicy import (
-    advantages,
-    approx_kl,
-    entropy,
-    policy,
-    update_normalizer,
-    values,
-)
-from spinup.algos.pytorch.common.run import TorchRun
-from spinup.utils.mpi_pytorch import backward, evaluate
 
 __all__ = [
     "Actor",
@@ -37,19 +26,9 @@ __all__ = [
     "MLPCritic",
     "MLPGaussianActor",
     "Normal",
-    "Tanh",
-    "TorchRun",
     "VPGBuffer",
-    "advantages",
-    "approx_kl",
-    "backward",
     "combined_shape",
     "count_vars",
     "discount_cumsum",
-    "entropy",
-    "evaluate",
     "mlp",
-    "policy",
-    "update_normalizer",
-    "values",
 ]

@@ -11,44 +11,53 @@ returns.
 What differs from the papers is listed in the README beside this file.
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, Literal
 
-from torch.optim import Adam
+from torch import nn
 
+from spinup.algos.common.loop import Loop
+from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
+from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
+from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, values
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.vpg import core
 from spinup.algos.pytorch.vpg.core import VPGBuffer as VPGBuffer
-from spinup.algos.pytorch.vpg.core import advantages, backward, evaluate
-from spinup.cli.plan import main
+from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
     """A loss whose gradient is the policy gradient, negated. Its value itself means nothing."""
-    pi, logp = core.policy(ac, batch)
+    pi, logp = pi_and_logp(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
-    return loss_pi, {"KL": core.approx_kl(batch["logp"], logp), "Entropy": core.entropy(pi)}
+    return loss_pi, {"KL": approx_kl(batch["logp"], logp), "Entropy": entropy(pi)}
 
 
 def compute_loss_v(ac, batch):
     """Squared error of the value function against the rewards-to-go."""
-    return ((core.values(ac, batch) - batch["ret"]) ** 2).mean(), {}
+    return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
-def vpg_update(ac, pi_optimizer, vf_optimizer, data, shards, train_v_iters=80):
+def vpg_update(ac, pi_optimizer, vf_optimizer, batches, shards, train_v_iters=80):
     """Lines 6 to 8 of the pseudocode: one step of the policy, then fit the value function."""
     pi_loss, v_loss = partial(compute_loss_pi, ac), partial(compute_loss_v, ac)
+    loss_pi_old, _ = evaluate(pi_loss, batches, shards)
+    loss_v_old, _ = evaluate(v_loss, batches, shards)
 
-    loss_v_old, _ = evaluate(v_loss, data, shards)
-
-    loss_pi_old, _ = backward(pi_loss, ac.pi, data, shards)
+    for loss_pi in over_shards((pi_loss(batch)[0] for batch in batches), ac.pi, shards):
+        loss_pi.backward()
     pi_optimizer.step()
 
     for _ in range(train_v_iters):
-        backward(v_loss, ac.v, data, shards)
+        for loss_v in over_shards((v_loss(batch) for batch in batches), ac.v, shards):
+            loss_v.backward()
         vf_optimizer.step()
 
     # Measured after the step: before it, the KL divergence from the old policy is always zero.
-    loss_pi, info = evaluate(pi_loss, data, shards)
-    loss_v, _ = evaluate(v_loss, data, shards)
+    loss_pi, info = evaluate(pi_loss, batches, shards)
+    loss_v, _ = evaluate(v_loss, batches, shards)
     return {
         "LossPi": loss_pi_old,
         "LossV": loss_v_old,
@@ -58,84 +67,77 @@ def vpg_update(ac, pi_optimizer, vf_optimizer, data, shards, train_v_iters=80):
     }
 
 
+@training_function
 def vpg(
-    env_fn,
-    actor_critic=core.MLPActorCritic,
-    ac_kwargs={},
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=50,
-    gamma=0.99,
-    pi_lr=3e-4,
-    vf_lr=1e-3,
-    train_v_iters=80,
-    lam=0.97,
-    max_ep_len=1000,
-    logger_kwargs={},
-    save_freq=10,
+    env_fn: Callable[[], Any],
+    actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
+    ac_kwargs: Mapping[str, Any] = {},
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.99,
+    pi_lr: float = 3e-4,
+    vf_lr: float = 1e-3,
+    train_v_iters: int = 80,
+    lam: float = 0.97,
+    max_ep_len: int | float = 1000,
+    logger_kwargs: Mapping[str, Any] = {},
+    save_freq: int = 10,
     *,
-    num_envs=1,
-    vector="sync",
-    shards=None,
-    num_threads=None,
-    device="cpu",
-    resume=False,
-    overwrite=False,
-    progress=False,
-):
+    num_envs: int = 1,
+    vector: Literal["sync", "async"] = "sync",
+    shards: int | None = None,
+    num_threads: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> nn.Module:
     """Train a policy with the vanilla policy gradient.
 
     Args:
-        env_fn: function of no arguments that makes a fresh environment (Gymnasium interface).
-        actor_critic: class whose instances have `step`, `act`, `pi` and `v`; called with
-            (observation_space, action_space, **ac_kwargs).
-        ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
-            `activation`, `normalize_obs`, `normalize_ret` and `orthogonal_init`.
-        seed: decides every random number of the run; zero or more.
-        steps_per_epoch: environment steps between two updates, over all environments. More gives
-            less noisy updates and fewer of them; 1000 to 10000 is usual.
-        epochs: number of updates; 50 to 1000 is usual.
-        gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.999.
-        pi_lr: learning rate of the policy (Adam), which takes one step an epoch; 3e-4 to 1e-2.
-        vf_lr: learning rate of the value function (Adam); 3e-4 to 3e-3.
-        train_v_iters: gradient steps of the value function in an epoch; 20 to 80.
-        lam: lambda of GAE. Lower leans more on the value function: less variance, more bias;
-            0.9 to 1.
-        max_ep_len: steps after which an episode is cut and its rest estimated; 200 to 1000.
-        logger_kwargs: keyword arguments of `EpochLogger`: output_dir, exp_name, sinks and others.
-        save_freq: epochs between two saves of policy and checkpoint; at least one a minute anyway.
-        num_envs: environments stepped side by side in each shard; must divide the steps. 1 to 64.
-        vector: 'sync' steps them one after the other in this process, 'async' each in its own.
-        shards: parts the data is split into; decides rounding. None means one for each process.
-        num_threads: threads of torch and BLAS. None means 1, or 2 by a rule (docs/adr/0008).
-        device: where the networks live, 'cpu' or 'cuda'.
-        resume: continue the run in logger_kwargs['output_dir'] exactly where it was saved.
-        overwrite: delete a run that is already there instead of keeping its files aside.
-        progress: show a progress bar instead of the table of each epoch.
+        pi_lr: learning rate of the policy (Adam), which takes one step per epoch; 3e-4 to 1e-2.
 
     Returns:
         The trained actor-critic.
     """
-    with core.TorchRun("vpg", locals()) as run:
+    with TorchRun("vpg") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr, fused=True)
-        vf_optimizer = Adam(ac.v.parameters(), lr=vf_lr, fused=True)
+        pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
+        vf_optimizer = Adam(ac.v.parameters(), lr=vf_lr)
         run.track(pi_optimizer=pi_optimizer, vf_optimizer=vf_optimizer)
+        policy = make_policy(ac, run.device)
+        loop = Loop(run)
+        buffer = EpochBuffer(run, loop)
 
         # ---------------------------- Gradient update rule ----------------------------
-        def update(data):
-            return vpg_update(ac, pi_optimizer, vf_optimizer, data, run.shards, train_v_iters)
+        update = partial(
+            vpg_update,
+            ac,
+            pi_optimizer,
+            vf_optimizer,
+            shards=run.shards,
+            train_v_iters=train_v_iters,
+        )
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
-            rollouts = run.collect(run.policy)
-            data = advantages(rollouts, ac, gamma, lam, run.shards, run.device)
-            info = update(data)
-            core.update_normalizer(ac, data, run.shards)
-            run.log(rollouts, info, val=[batch["val"] for batch in data])
+            for _ in loop.steps():
+                a, v, logp = loop.act(policy)  # v and logp may be None: `get` computes them
+                o, a, r, _, _ = loop.step(a)
+                buffer.store(o, a, r, v, logp)
+                for path in loop.paths:
+                    # Died: last_obs is None, nothing follows. Cut: V(last_obs) stands for the rest.
+                    buffer.finish_path(path.i, path.last_obs)
+            batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
+            info = update(batches)
+            update_normalizer(ac, batches, run.shards)
+            loop.log(info, VVals=[batch["val"] for batch in batches])
     return ac
 
 
 if __name__ == "__main__":
-    main(vpg)
+    from spinup.cli.main import run_file
+
+    run_file(vpg)

@@ -1,0 +1,363 @@
+"""The loop between a policy and its environments, for every algorithm.
+
+One environment or many, one shard or many, on-policy or off-policy: an algorithm acts, steps and
+stores, and does what its pseudocode says where an episode or an epoch ends.
+
+    loop = Loop(run)                                # on-policy
+    for epoch in run.epochs():
+        for _ in loop.steps():
+            a, v, logp = loop.act(policy)
+            o, a, r, o2, d = loop.step(a)
+            buffer.store(o, a, r, v, logp)
+            for path in loop.paths:                 # it terminated, or was cut here
+                buffer.finish_path(path.i, path.last_obs)
+        ...
+        loop.log(info)
+
+    loop = Loop(run, ("QVals",), ("LossPi", "LossQ"))   # off-policy
+    for epoch in run.epochs():
+        for t in loop.steps():
+            a = loop.act(policy, start_steps)
+            buffer.store_many(*loop.step(a))
+            for batch in loop.sample(buffer, loop.updates_due(...), batch_size):
+                loop.record(update(batch))
+        loop.evaluate(get_action, num_test_episodes)
+        loop.log()
+
+The shards of a process take their turns: each takes all its steps of an epoch before the next one
+begins. The loop is part of the checkpoint, so that a run that was stopped between two steps
+continues with the next one.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from spinup.envs.actions import env_actions, random_actions
+from spinup.runs.run import Run, TrainingDiverged
+from spinup.runs.signals import StopTraining
+from spinup.utils.mpi_tools import any_process
+
+Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Policy(Protocol):
+    """What `Loop.act` needs."""
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """Called before the first action after the parameters may have changed."""
+
+    def renew(self) -> None:
+        """Take over the current parameters without drawing a random number."""
+
+    def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> Any:
+        """Actions, one row per environment; on-policy, a tuple of actions, values and log-probs."""
+
+
+class PathEnd(NamedTuple):
+    """The path of environment `i` ends; `last_obs` is None where its episode terminated."""
+
+    i: int
+    last_obs: np.ndarray | None
+
+
+class Loop:
+    """Steps the environments of a run and keeps its counters, measurements and test episodes.
+
+    Args:
+        run: the run, which saves and restores the loop.
+        values: names of what an update measures for every row of its batch; the log has average,
+            standard deviation, maximum and minimum.
+        losses: names of what an update measures once; the log has the average over the epoch.
+    """
+
+    def __init__(self, run: Run, values: Sequence[str] = (), losses: Sequence[str] = ()):
+        self.run, self.values, self.losses = run, tuple(values), tuple(losses)
+        self.on_policy = run.row.on_policy
+        self.shard = 0  # which of this process's shards is at work
+        self.streams = run.streams[0]  # its environments
+        self.num_envs = self.streams.num_envs
+        self.ended: list[int] = []  # environments whose episode ended in the last step
+        self.took: np.ndarray | None = None  # where that step was not a reset; None: everywhere
+        self.t = 0  # environment steps taken, on-policy those of this epoch and process
+        self.updates = 0  # gradient steps taken
+        self._rows = [0] * len(run.streams)  # steps of each shard in this epoch
+        self._rows_per_epoch = run.steps_per_shard // self.num_envs
+        self._before = 0  # the value of `t` before the last step
+        self._changed = True  # whether the parameters may have changed since the last action
+        self._restored = False
+        self._update_rng = run.seeds.generator("update")
+        self._measured: dict[str, list[Any]] = {name: [] for name in (*self.values, *self.losses)}
+        self._tests: dict[str, np.ndarray] = {}
+        self._to_env = env_actions(self.streams.action_space)
+        self._terminated = self._next_obs = np.zeros(0)
+        run.loop = self
+        if not self.on_policy:  # what the others need is in their rollouts
+            run.track(loop=self)
+
+    # ---- acting --------------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[int]:
+        """The rest of this epoch, one step of every environment at a time: `t` before each."""
+        run, interrupted = self.run, False
+        for self.shard, self.streams in enumerate(run.streams):
+            self.streams.start()
+            self._check_finite("observation", self.streams.obs)
+            if self.on_policy and self._rows[self.shard] == 0:
+                self._changed = True  # every shard begins its epoch by itself
+            while self._rows[self.shard] < self._rows_per_epoch and not interrupted:
+                if run.stop_requested():
+                    interrupted = True
+                else:
+                    yield self.t
+        # A signal may reach one process and not another, but saving takes them all.
+        if any_process(interrupted):
+            run.agree_on_signal()
+            raise StopTraining
+
+    def act(self, policy: Policy, start_steps: int = 0) -> Any:
+        """What the policy says to the current observations.
+
+        In the first `start_steps` steps, actions are drawn uniformly from the action space instead.
+        """
+        streams, rng = self.streams, self.run.explore_rngs[self.shard]
+        n_random = int(start_steps) - self.t
+        if n_random >= self.num_envs:
+            return random_actions(streams.action_space, self.num_envs, rng)
+        if self._changed:
+            policy.begin(rng)
+            self._changed = False
+        elif self._restored:
+            policy.renew()
+        self._restored = False
+        act = policy(streams.obs, rng)
+        if n_random > 0:  # the last random steps are taken by the first environments that step
+            which = streams.stepping()[:n_random]
+            drawn = random_actions(streams.action_space, self.num_envs, rng)
+            act[which] = drawn[which].reshape(act[which].shape)
+        return act
+
+    def step(self, act: np.ndarray) -> Transition:
+        """Take the actions: `obs, act, rew, obs2, done`, one row per environment.
+
+        `done` is True where the episode terminated in `obs2`. Where it was only cut, `obs2` is the
+        observation it was cut at, and `ended` lists the environment all the same. `act` comes back
+        as it was given, which is what the policy can tell the probability of; environments are sent
+        actions within their bounds. Environments that used the step for a reset have no row.
+        """
+        streams = self.streams
+        obs = streams.obs.copy()
+        obs2, rew, terminated, _ = streams.step(self._to_env(act))
+        self._next_obs, self._terminated, self.ended = obs2, terminated, streams.ended
+        took = self.took = streams.valid
+        if took is not None and not took.all():
+            obs, act, obs2 = obs[took], act[took], obs2[took]
+            rew, terminated = rew[took], terminated[took]
+        if not self.on_policy:  # on-policy, the losses of the epoch will tell
+            self._check_finite("reward", rew)
+            self._check_finite("observation", streams.obs)
+            if self.ended:  # streams.obs are the first ones of the next episodes
+                self._check_finite("observation", obs2)
+        self._rows[self.shard] += 1
+        self._before = self.t
+        self.t += len(rew)
+        return obs, act, rew, obs2, terminated
+
+    @property
+    def paths(self) -> Sequence[PathEnd]:
+        """The paths that end with the last step, and what their returns are bootstrapped from.
+
+        Nothing follows where an episode terminated. Where it was cut, by a time limit or by the end
+        of the epoch, it would have continued at `last_obs`.
+        """
+        if self._rows[self.shard] == self._rows_per_epoch:  # an epoch cuts every path
+            ends: Sequence[int] = range(self.num_envs)
+        elif not self.ended:
+            return ()
+        else:
+            ends = self.ended
+        return [PathEnd(i, None if self._terminated[i] else self._next_obs[i]) for i in ends]
+
+    def _check_finite(self, what: str, values: np.ndarray) -> None:
+        if not self.on_policy and not np.isfinite(values).all():
+            self._measured_arrays()  # no environment has an answer to an action that is NaN
+            raise TrainingDiverged(
+                f"the environment returned a {what} that is not finite in epoch {self.run.epoch}, "
+                f"so {self.run.algo} stopped; the last good checkpoint is in {self.run.output_dir}"
+            )
+
+    # ---- learning ------------------------------------------------------------------------------
+
+    def updates_due(
+        self, update_after: int, update_every: int, updates_per_step: float = 1.0
+    ) -> int:
+        """How many gradient steps to take now.
+
+        None before `update_after` environment steps; then, whenever another `update_every` steps
+        have been taken, `updates_per_step` for each of them.
+        """
+        due = self.t // update_every
+        before = self._before // update_every
+        if due == before or self.t < update_after:
+            return 0
+        ratio = update_every * updates_per_step
+        return math.floor(due * ratio + 1e-9) - math.floor(before * ratio + 1e-9)
+
+    def sample(self, buffer: Any, n: int, batch_size: int, **options: Any) -> Iterator[Any]:
+        """`n` batches of `buffer` for as many gradient steps, none while the buffer is empty.
+
+        The noise that these steps draw starts from a seed of its own, however much a policy drew
+        before them.
+        """
+        if n:
+            self.run.seed_backend(self._update_rng)
+        if n and len(buffer):
+            yield from buffer.sample_batches(n, batch_size, **options)
+
+    def record(self, info: Mapping[str, Any]) -> None:
+        """Count a gradient step and keep what it measured for this epoch's row."""
+        self.updates += 1
+        self._changed = True
+        for name, value in info.items():
+            self._measured[name].append(value)
+
+    # ---- test episodes -------------------------------------------------------------------------
+
+    def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
+        """Play whole episodes in a separate environment; nothing in training notices.
+
+        Their seeds depend on the epoch alone, and the global generators, which some environments
+        and networks draw from, are put back afterwards.
+        """
+        if not num_test_episodes:
+            return
+        run = self.run
+        globals_before = run.global_state()  # making an environment may draw from them, too
+        env = run.make_test_env()
+        training = getattr(self.streams, "envs", ())
+        shared = any(_same(env, other) for other in training)
+        episodes = self.streams.state_dict() if shared else None
+        rng = run.seeds.generator("eval", run.epoch)
+        for name in ("action_space", "observation_space"):  # some environments draw from these
+            if not any(getattr(env, name) is getattr(other, name) for other in training):
+                getattr(env, name).seed(int(rng.integers(2**31 - 1)))
+        seeds = rng.integers(2**31 - 1, size=int(num_test_episodes))
+        results = []
+        try:
+            for seed in seeds.tolist():
+                if run.stop_requested():
+                    raise StopTraining
+                results.append(self.test_episode(env, get_action, seed))
+        finally:
+            if episodes is not None:  # env_fn returned the training environment once more
+                self.streams.load_state_dict(episodes)
+            run.set_global_state(globals_before)
+        self._tests = {name: np.array([r[name] for r in results]) for name in results[0]}
+
+    def test_episode(
+        self, env: Any, get_action: Callable[[Any], Any], seed: int
+    ) -> dict[str, float]:
+        """Return and length of one episode."""
+        o, _ = env.reset(seed=seed)
+        ret, length, over = 0.0, 0, False
+        while not over:
+            o, r, terminated, truncated, _ = env.step(get_action(o))
+            ret, length = ret + float(r), length + 1
+            over = terminated or truncated or length >= self.run.config["max_ep_len"]
+        return {"TestEpRet": ret, "TestEpLen": float(length)}
+
+    # ---- logging -------------------------------------------------------------------------------
+
+    def log(self, info: Mapping[str, Any] | None = None, **per_step: Sequence[Any]) -> None:
+        """Write this epoch's row: episodes, tests, what updates measured, then `info`.
+
+        `info` are single numbers. `per_step` are values of every step, one array per shard.
+        """
+        run, logger = self.run, self.run.logger
+        numbers = {name: float(value) for name, value in (info or {}).items()}
+        for name, value in numbers.items():
+            run.check_finite(name, value)
+        for streams in run.streams:
+            ep_ret, ep_len = streams.pop_finished()
+            logger.store(EpRet=ep_ret, EpLen=ep_len)
+        logger.store(**self._tests, **self._measured_arrays())
+        tested = "TestEpRet" in self._tests
+        average = logger.get_stats("TestEpRet" if tested else "EpRet")[0]
+        logger.log_tabular("Epoch", run.epoch)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        if tested:
+            logger.log_tabular("TestEpRet", with_min_and_max=True)
+        logger.log_tabular("EpLen", average_only=True)
+        if tested:
+            logger.log_tabular("TestEpLen", average_only=True)
+        for name, arrays in per_step.items():
+            for array in arrays:
+                logger.store(**{name: array})
+            logger.log_tabular(name, with_min_and_max=True)
+        run.total_steps = self.total_steps()
+        logger.log_tabular("TotalEnvInteracts", run.total_steps)
+        for name in self.values:
+            logger.log_tabular(name, with_min_and_max=True)
+        for name in self.losses:
+            logger.log_tabular(name, average_only=True)
+        for name, value in numbers.items():
+            logger.log_tabular(name, value)
+        logger.log_tabular("Time", run.seconds())
+        logger.dump_tabular()
+        self._measured = {name: [] for name in self._measured}
+        self._tests = {}
+        run.show_progress(average)
+
+    def total_steps(self) -> int:
+        """Environment steps taken by all processes, those of the unfinished epoch included."""
+        if not self.on_policy:
+            return self.t
+        # this process's part once, whatever the number of its shards
+        parts = [np.array(float(self.t))] + [np.array(0.0)] * (len(self._rows) - 1)
+        return self.run.total_steps + int(self.run.shards.sum(parts))
+
+    def begin_epoch(self) -> None:
+        """Count the steps of an epoch from zero again."""
+        self._rows = [0] * len(self._rows)
+        if self.on_policy:
+            self.t = 0
+
+    def _measured_arrays(self) -> dict[str, np.ndarray]:
+        """What the updates of this epoch measured; stops the run by name if it is not finite."""
+        arrays = {name: self.run.to_array(parts) for name, parts in self._measured.items()}
+        for name, array in arrays.items():
+            if array.size:
+                self.run.check_finite(name, float(array.mean()))
+        return arrays
+
+    # ---- resuming ------------------------------------------------------------------------------
+
+    def continue_from(self, rows: Sequence[int], t: int) -> None:
+        """Continue in the middle of an epoch: the rows that each shard has, and their steps."""
+        self._rows, self.t, self._changed, self._restored = list(rows), t, False, True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, generator and what this epoch has measured so far (off-policy)."""
+        return {
+            "t": self.t,
+            "before": self._before,
+            "rows": self.run.epoch * self._rows_per_epoch + self._rows[0],
+            "updates": self.updates,
+            "acted_after": -1 if self._changed else self.updates,
+            "update_rng": self._update_rng.bit_generator.state,
+            "measured": self._measured_arrays(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the step that was the last one."""
+        self.continue_from([state["rows"] - self.run.epoch * self._rows_per_epoch], state["t"])
+        self._before, self.updates = state["before"], state["updates"]
+        self._changed = state["acted_after"] != self.updates
+        self._update_rng.bit_generator.state = state["update_rng"]
+        self._measured = {k: [v] if v.size else [] for k, v in state["measured"].items()}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return getattr(a, "unwrapped", a) is getattr(b, "unwrapped", b)

@@ -1,0 +1,124 @@
+"""What an on-policy algorithm gathers in one epoch, as NumPy arrays."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
+
+
+class Path(NamedTuple):
+    """A stretch of one episode: rows `start` to `stop` of environment `i`.
+
+    `last_obs` is the observation to bootstrap from, or None where the episode terminated.
+    """
+
+    i: int
+    start: int
+    stop: int
+    last_obs: np.ndarray | None
+
+    @property
+    def rows(self) -> tuple[slice, int]:
+        """Where the path lies in a (steps, num_envs) array."""
+        return slice(self.start, self.stop), self.i
+
+
+class Rollout:
+    """The transitions of one shard: `steps` rows of `num_envs` transitions each."""
+
+    def __init__(self, streams: Any, steps: int):
+        n = streams.num_envs
+        shape, space = tuple(streams.observation_space.shape or ()), streams.action_space
+        self.steps, self.num_envs = steps, n
+        self.t = 0  # rows filled so far
+        self.obs = np.zeros((steps, n, *shape), stored_dtype(streams.observation_space))
+        self.act = np.zeros((steps, n, *action_shape(space)), act_dtype(space))
+        self.rew = np.zeros((steps, n))
+        self.valid = np.ones((steps, n), dtype=bool)  # False: the step was used for a reset
+        self.val: np.ndarray | None = None  # filled where the policy estimates while it acts
+        self.logp: np.ndarray | None = None
+        self.paths: list[Path] = []
+        self._start = [0] * n
+
+    def clear(self) -> None:
+        """Make room for the next epoch."""
+        self.t = 0
+        self.paths = []
+        self._start = [0] * self.num_envs
+        self.valid[:] = True
+
+    def store(
+        self,
+        obs: np.ndarray,
+        act: np.ndarray,
+        rew: np.ndarray,
+        val: Any = None,
+        logp: Any = None,
+        took: np.ndarray | None = None,
+    ) -> None:
+        """Append one row. Where `took` is False an environment took no step and has no entry."""
+        t, row = self.t, slice(None) if took is None else took
+        self.obs[t, row] = obs
+        self.act[t, row] = act if self.act.ndim <= 3 else np.reshape(act, (-1, *self.act.shape[2:]))
+        self.rew[t, row] = rew
+        if val is not None:
+            self._keep_estimates()
+            self.val[t], self.logp[t] = np.reshape(val, -1), np.reshape(logp, -1)  # type: ignore[index]
+        self.t = t + 1
+        if took is not None:
+            self.valid[t] = took
+            for i in np.flatnonzero(~took).tolist():
+                self._start[i] = self.t  # a reset belongs to no path
+
+    def finish_path(self, i: int, last_obs: np.ndarray | None) -> None:
+        """The path of environment i ends with the row stored last.
+
+        `last_obs` is where it would have continued; None says that the episode terminated.
+        """
+        if self.t > self._start[i]:
+            kept = None if last_obs is None else last_obs.copy()
+            self.paths.append(Path(i, self._start[i], self.t, kept))
+        self._start[i] = self.t
+
+    def flat(self, x: np.ndarray) -> np.ndarray:
+        """The valid entries of a (steps, num_envs, ...) array, joined into one batch axis."""
+        return x[self.valid] if not self.valid.all() else x.reshape(-1, *x.shape[2:])
+
+    def unflat(self, x: np.ndarray) -> np.ndarray:
+        """The inverse of `flat` for one number per entry."""
+        out = np.zeros(self.valid.shape, x.dtype)
+        out[self.valid] = x
+        return out
+
+    def _keep_estimates(self) -> None:
+        if self.val is None or self.logp is None:
+            self.val = np.zeros((self.steps, self.num_envs), np.float32)
+            self.logp = np.zeros((self.steps, self.num_envs), np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has been gathered so far in this epoch."""
+        t = self.t
+        return {
+            "t": t,
+            "obs": self.obs[:t].copy(),
+            "act": self.act[:t].copy(),
+            "rew": self.rew[:t].copy(),
+            "valid": self.valid[:t].copy(),
+            "val": None if self.val is None else self.val[:t].copy(),
+            "logp": None if self.logp is None else self.logp[:t].copy(),
+            "start": list(self._start),
+            "paths": [[p.i, p.start, p.stop, p.last_obs is None, p.last_obs] for p in self.paths],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue an epoch that was interrupted."""
+        t = self.t = state["t"]
+        for name in ("obs", "act", "rew", "valid"):
+            getattr(self, name)[:t] = state[name]
+        for name in ("val", "logp"):
+            if state[name] is not None:
+                self._keep_estimates()
+                getattr(self, name)[:t] = state[name]
+        self._start = list(state["start"])
+        self.paths = [Path(i, start, stop, obs) for i, start, stop, _, obs in state["paths"]]

@@ -1,0 +1,58 @@
+"""How policies explore while they are trained: by their own randomness, by noise, by chance."""
+
+from gymnasium.spaces import Box
+
+from spinup.algos.pytorch.common.qnets import bounds
+
+
+class SampledPolicy:
+    """A stochastic policy, which explores by itself; continuous actions stay within the bounds."""
+
+    def __init__(self, policy, action_space):
+        self.policy, self.space = policy, action_space if isinstance(action_space, Box) else None
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        """Sampled actions."""
+        act, space = self.policy(obs, rng)[0], self.space
+        return act if space is None else act.reshape(-1, *space.shape).clip(space.low, space.high)
+
+
+class NoisyPolicy:
+    """A deterministic policy plus Gaussian noise, in units of half the range of each dimension."""
+
+    def __init__(self, policy, action_space, act_noise):
+        self.policy = policy
+        limit, _ = bounds(action_space)
+        self.std = act_noise * limit.numpy().reshape(action_space.shape)
+        self.low, self.high = action_space.low, action_space.high
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        """Actions within the bounds."""
+        act = self.policy(obs, rng)[0].reshape(-1, *self.std.shape)
+        noise = rng.standard_normal(act.shape, dtype="float32")
+        noise *= self.std
+        noise += act
+        return noise.clip(self.low, self.high)
+
+
+class EpsilonGreedy:
+    """The greedy policy, which takes a random action with probability `epsilon` instead.
+
+    Whoever trains sets `epsilon`. Acting does not change it, so evaluation cannot either.
+    """
+
+    def __init__(self, policy, n_actions, epsilon=1.0):
+        self.policy, self.n_actions, self.epsilon = policy, n_actions, epsilon
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        """Actions, each random or not independently of the others."""
+        explores = rng.random(len(obs)) < self.epsilon
+        if explores.all():
+            return rng.integers(self.n_actions, size=len(obs))
+        act = self.policy(obs, rng)[0].reshape(-1)
+        if explores.any():
+            act[explores] = rng.integers(self.n_actions, size=int(explores.sum()))
+        return act

@@ -1,0 +1,125 @@
+"""Gradient steps: the idiom that every PyTorch user knows, on one shard or many.
+
+    q_optimizer.zero_grad()
+    loss_q.backward()
+    q_optimizer.step()
+
+On-policy updates average the gradients of all shards before the step. `over_shards` clears `.grad`,
+hands out one loss per shard to call `backward` on, and leaves the average in `.grad`:
+
+    for loss_pi in over_shards(losses, ac.pi, shards):
+        loss_pi.backward()
+    pi_optimizer.step()
+"""
+
+import contextlib
+
+import torch
+
+from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
+
+
+class Adam(torch.optim.Adam):
+    """torch's Adam, whose three steps can also be part of a compiled update (`compiling.py`)."""
+
+    def __init__(self, params, lr, fused=True):
+        super().__init__(params, lr=lr, fused=fused)
+
+    def zero_grad(self, set_to_none=True):
+        """Forget all gradients."""
+        for p in self.parameters():
+            p.grad = None
+
+    def parameters(self):
+        """All parameters, in order."""
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def step(self, closure=None):
+        """Take a step along the gradients."""
+        if not torch.compiler.is_compiling():
+            return super().step(closure)
+        # Inside a graph: the same formula, written out.
+        (group,) = self.param_groups
+        beta1, beta2 = group["betas"]
+        with torch.no_grad():
+            for p in group["params"]:
+                state, g = self.state[p], p.grad
+                t, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
+                t += 1
+                m.lerp_(g, 1 - beta1)
+                v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+                m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+                p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
+                p.grad = None  # or the graph would have to hand it out
+
+    step.hooked = True  # torch need not wrap it for its profiler, which graphs know nothing of
+
+
+def over_shards(losses, module, shards):
+    """Yield the loss of each local shard to call `backward` on; leave the mean gradient in `.grad`.
+
+    Gradients are added up in shard order, so that any number of processes computes the same bits.
+    With one shard this is a plain backward pass.
+    """
+    params = [p for p in module.parameters() if p.requires_grad]
+    parts = []
+    for loss in losses:
+        module.zero_grad()
+        yield loss
+        for p in params:
+            if p.grad is None:  # the loss does not depend on it
+                p.grad = torch.zeros_like(p)
+        if shards.count > 1:
+            parts.append(flatten([p.grad for p in params]))
+    if parts:
+        mean = shard_mean(parts, shards)  # one message
+        for p, grad in zip(params, unflatten(mean, params), strict=True):
+            p.grad = grad
+
+
+def evaluate(compute_loss, batches, shards):
+    """Loss and info over all shards, without gradients.
+
+    `compute_loss(batch)` returns a loss, or a loss and a dict of 0-d tensors (info).
+    """
+    parts, names = [], []
+    with torch.no_grad():
+        for batch in batches:
+            result = compute_loss(batch)
+            loss, info = result if isinstance(result, tuple) else (result, {})
+            names = list(info)
+            parts.append(torch.stack([loss, *info.values()]))
+    mean = shard_mean(parts, shards)
+    return mean[0], dict(zip(names, mean[1:], strict=True))
+
+
+def clip_grad_norm(optimizer, max_grad_norm):
+    """Scale the gradients of `optimizer` down to this norm, all of them together; None does not."""
+    if max_grad_norm is None:
+        return
+    params = optimizer.parameters()
+    if not torch.compiler.is_compiling():
+        torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
+        return
+    with torch.no_grad():
+        norm = torch.stack([p.grad.square().sum() for p in params]).sum().sqrt()
+        for p in params:
+            p.grad = p.grad * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+@contextlib.contextmanager
+def frozen(*modules):
+    """Compute no gradient for the parameters of these modules; gradients pass through them."""
+    params = [p for module in modules for p in module.parameters() if p.requires_grad]
+    grads = [p.grad for p in params]
+    compiling = torch.compiler.is_compiling()  # a graph computes what is used and nothing else
+    for p in params:
+        if not compiling:
+            p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p, grad in zip(params, grads, strict=True):
+            p.grad = grad
+            if not compiling:
+                p.requires_grad_(True)

@@ -1,0 +1,34 @@
+"""What the off-policy algorithms share: a learner, and target networks that follow slowly."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Learner(NamedTuple):
+    """An off-policy algorithm at work on its networks: how it explores and how it learns."""
+
+    policy: Any  # explores
+    update: Callable[..., Any]  # (batch, gradient steps so far) -> what it measured
+    values: tuple[str, ...]  # names of what it measures for every row of a batch
+    losses: tuple[str, ...]  # names of what it measures once
+    begin_step: Callable[[int], None] = lambda t: None  # called with the steps taken so far
+    columns: Callable[[int], dict[str, float]] = lambda t: {}  # more for the log
+    optimizers: tuple[Any, ...] = ()  # whose learning rates a schedule may change
+
+
+def target_copy(ac):
+    """A copy of the network that no gradient reaches: it changes by `polyak_update` alone."""
+    return copy.deepcopy(ac).requires_grad_(False)
+
+
+def polyak_update(ac, ac_targ, polyak):
+    """ac_targ <- polyak * ac_targ + (1 - polyak) * ac, all parameters in one call."""
+    with torch.no_grad():
+        if torch.compiler.is_compiling():
+            for p_targ, p in zip(ac_targ.parameters(), ac.parameters(), strict=True):
+                p_targ.lerp_(p, 1 - polyak)
+            return
+        torch._foreach_lerp_(list(ac_targ.parameters()), list(ac.parameters()), 1 - polyak)
