@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from spinup import registry
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 __version__ = "0.1.0"
 
@@ -26,8 +26,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("spinup.runs.logger"), name)
     if name in _MODULES:
         return importlib.import_module(f"spinup.{name}")
-    hint = registry.nearest(name, __dir__())
-    raise AttributeError(f"module 'spinup' has no attribute '{name}'{hint}")
+    raise AttributeError(f"module 'spinup' has no attribute '{name}'{nearest(name, __dir__())}")
 
 
 def __dir__() -> list[str]:

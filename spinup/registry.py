@@ -5,14 +5,13 @@ No framework is imported here; `load` imports one algorithm's module when it is 
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from spinup import user_config
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 # What to install when a framework is missing: the package that failed to import -> the pip extra.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
@@ -64,13 +63,6 @@ ROWS: tuple[Algorithm, ...] = (
 )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the known word closest to `word`, '' when none is close."""
-    lowered = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
-    return f" (did you mean '{lowered[close[0]]}'?)" if close else ""
-
-
 def algorithms() -> tuple[str, ...]:
     """The names of all algorithms, in the order of the rows."""
     return tuple(row.name for row in ROWS)
@@ -89,8 +81,8 @@ def get(name: str) -> Algorithm:
         if row.name == name:
             return row
     raise SpinupError(
-        f"there is no algorithm '{name}'{nearest(name, algorithms())}; "
-        f"choose one of {', '.join(algorithms())}"
+        f"there is no algorithm '{name}': choose one of {', '.join(algorithms())}"
+        f"{nearest(name, algorithms())}"
     )
 
 
@@ -109,12 +101,12 @@ def resolve(spec: str) -> tuple[str, str]:
             if backend in row.backends:
                 return row.name, backend
             raise SpinupError(
-                f"'{row.name}' has no backend '{backend}'{nearest(backend, row.backends)}; "
-                f"it has {', '.join(row.backends)}"
+                f"'{row.name}' has no backend '{backend}': it has {', '.join(row.backends)}"
+                f"{nearest(backend, row.backends)}"
             )
     raise SpinupError(
-        f"there is no algorithm '{spec}'{nearest(spec, exports())}; "
-        f"choose one of {', '.join(algorithms())}"
+        f"there is no algorithm '{spec}': choose one of {', '.join(algorithms())}"
+        f"{nearest(spec, exports())}"
     )
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinup import registry
+from spinup.policies.activations import ACTIVATIONS
 from spinup.runs.arguments import ARGUMENTS
-from spinup.utils.activations import ACTIVATIONS
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 

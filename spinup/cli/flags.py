@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinup.registry import nearest
+from spinup.policies.activations import activation
 from spinup.runs.arguments import ARGUMENTS, described
 from spinup.runs.domains import Domain, Kind, Number, OneOf
-from spinup.utils.activations import activation
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 # Short and original names of flags -> the key they stand for.
 ALIASES = {
@@ -215,12 +214,11 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
             return anything
         raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
     if name not in known:
+        dashes = "--" if typed.startswith("--") else ""
         candidates = [*known, *ALIASES, *RUN_KEYS, *OPEN_DICTS, "env_name"]
-        hint = nearest(name, candidates)
-        if typed.startswith("--"):
-            hint = hint.replace("'", "'--", 1)
+        hint = nearest(f"{dashes}{name}", [f"{dashes}{key}" for key in candidates])
         raise SpinupError(
-            f"'{typed}' is not an argument of {algo_fn.__name__}{hint}; add --help to see them all"
+            f"'{typed}' is not an argument of {algo_fn.__name__}: add --help to see them all{hint}"
         )
     if not entry:
         return known[name]
@@ -232,7 +230,7 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
     if entry not in entries:
         hint = nearest(entry, entries)
         raise SpinupError(
-            f"'{name}' has no entry '{entry}'{hint}; it has {', '.join(entries) or 'none'}"
+            f"'{name}' has no entry '{entry}': it has {', '.join(entries) or 'none'}{hint}"
         )
     return entries[entry]
 

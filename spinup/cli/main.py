@@ -15,7 +15,7 @@ from spinup import registry
 from spinup.cli import plan as cli
 from spinup.cli.flags import source_of
 from spinup.cli.usage import usage, wants_help
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.mpi_tools import abort, num_procs
 
 # Commands that are not algorithms -> the module whose `main(argv)` does the work, what it does.
@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif cmd.partition("_")[0] in registry.algorithms():
             parse_and_execute_grid_search(cmd, args)
         else:
-            hint = registry.nearest(cmd, [*registry.exports(), *TOOLS, "help"])
-            raise SpinupError(f"'{cmd}' is not a command{hint}; 'spinup help' lists them")
+            hint = nearest(cmd, [*registry.exports(), *TOOLS, "help"])
+            raise SpinupError(f"'{cmd}' is not a command: 'spinup help' lists them{hint}")
     except SpinupError as error:
         return fail(error)
     except KeyboardInterrupt:  # the run has saved itself and said how to continue

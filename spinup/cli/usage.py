@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spinup.cli.flags import arguments, explanations
-from spinup.utils.activations import ACTIVATIONS
+from spinup.policies.activations import ACTIVATIONS
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete")
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 __all__ = [
     "DENSITIES",
@@ -34,16 +33,6 @@ __all__ = [
 MAX_ELEMENTS = 10**8
 # What an observation may be made of; everything but Box is flattened by `adapt_env`.
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str:
-    """The end of an error message, "; did you mean X?", or nothing where no candidate is close.
-
-    Case does not count, so that `cartpole-v1` finds `CartPole-v1`.
-    """
-    by_lower = {candidate.lower(): candidate for candidate in sorted(candidates)}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
 def name_of(space: Any) -> str:

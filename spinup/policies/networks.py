@@ -8,7 +8,7 @@ from torch import nn
 
 from spinup.algos.pytorch.common import nets, qnets
 from spinup.envs.spaces import space_from_json
-from spinup.utils.activations import activation
+from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
 
 # The classes a saved policy may name without the caller's say-so.

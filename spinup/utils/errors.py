@@ -1,9 +1,22 @@
-"""The one exception for wrong input."""
+"""The one exception for wrong input, and the end of a sentence about a misspelled word."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class SpinupError(ValueError):
-    """Something the user gave us cannot work; the message is one sentence that says what to do.
+    """The user's input cannot work; the message is one sentence that says what to do.
 
-    The command line prints the message alone and exits with a non-zero status; anything else that
-    escapes an algorithm is a bug of ours and keeps its traceback.
+    The command line prints the message alone and exits with a non-zero status. Any other exception
+    that leaves an algorithm is a bug in this library and keeps its traceback.
     """
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of an error message, "; did you mean X?", or '' if no known word is close.
+
+    Neither case nor leading dashes count, so that `cartpole-v1` finds `CartPole-v1`.
+    """
+    plain = {name.lower().lstrip("-"): name for name in sorted(known)}
+    close = difflib.get_close_matches(word.lower().lstrip("-"), plain, n=1, cutoff=0.55)
+    return f"; did you mean {plain[close[0]]}?" if close else ""

@@ -9,11 +9,11 @@ from spinup import registry, run
 from spinup.grids.experiments import ExperimentGrid
 
 REFUSED = [
-    ("pppo", "'pppo' is not a command (did you mean 'ppo'?); 'spinup help' lists them"),
-    ("ploot", "'ploot' is not a command (did you mean 'plot'?); 'spinup help' lists them"),
-    ("ppo_jax", "'ppo' has no backend 'jax'; it has pytorch"),
-    ("PPO", "'PPO' is not a command (did you mean 'ppo'?); 'spinup help' lists them"),
-    ("-x", "'-x' is not a command; 'spinup help' lists them"),
+    ("pppo", "'pppo' is not a command: 'spinup help' lists them; did you mean ppo?"),
+    ("ploot", "'ploot' is not a command: 'spinup help' lists them; did you mean plot?"),
+    ("ppo_jax", "'ppo' has no backend 'jax': it has pytorch"),
+    ("PPO", "'PPO' is not a command: 'spinup help' lists them; did you mean ppo?"),
+    ("-x", "'-x' is not a command: 'spinup help' lists them"),
     ("ppo", "ppo needs an environment: add one such as --env CartPole-v1"),
     (
         "ppo CartPole-v1",
@@ -80,8 +80,8 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
-        "'ac_kwargs' has no entry 'hidden-sizes' (did you mean 'hidden_sizes'?); it has "
-        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init",
+        "'ac_kwargs' has no entry 'hidden-sizes': it has hidden_sizes, activation, "
+        "normalize_obs, normalize_ret, orthogonal_init; did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs 3",
@@ -124,28 +124,28 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --gama 0.9",
-        "'--gama' is not an argument of ppo (did you mean '--gamma'?); add --help to see them all",
+        "'--gama' is not an argument of ppo: add --help to see them all; did you mean --gamma?",
     ),
     (
         "ppo --env CartPole-v1 --step_per_epoch 5",
-        "'--step_per_epoch' is not an argument of ppo (did you mean '--steps_per_epoch'?); "
-        "add --help to see them all",
+        "'--step_per_epoch' is not an argument of ppo: add --help to see them all; did you mean"
+        " --steps_per_epoch?",
     ),
     (
         "ppo --env CartPole-v1 --Gamma 1",
-        "'--Gamma' is not an argument of ppo (did you mean '--gamma'?); add --help to see them all",
+        "'--Gamma' is not an argument of ppo: add --help to see them all; did you mean --gamma?",
     ),
     (
         "ppo --env CartPole-v1 --polyak 0.9",
-        "'--polyak' is not an argument of ppo; add --help to see them all",
+        "'--polyak' is not an argument of ppo: add --help to see them all",
     ),
     (
         "sac --env Pendulum-v1 --pi_lr 0.001",
-        "'--pi_lr' is not an argument of sac (did you mean '--lr'?); add --help to see them all",
+        "'--pi_lr' is not an argument of sac: add --help to see them all; did you mean --lr?",
     ),
     (
         "ppo --env CartPole-v1 --zzzzzz 1",
-        "'--zzzzzz' is not an argument of ppo; add --help to see them all",
+        "'--zzzzzz' is not an argument of ppo: add --help to see them all",
     ),
     (
         "ppo --env CartPole-v1 -gamma 0.9",
@@ -395,25 +395,24 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --act tan",
-        "'tan' is not a known activation (did you mean 'tanh'?); choose one of tanh, relu, "
-        "elu, selu, gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign",
+        "'tan' is not a known activation: choose one of tanh, relu, elu, selu, gelu, silu, "
+        "swish, leakyrelu, relu6, sigmoid, softplus, softsign; did you mean tanh?",
     ),
     ("ppo --env CartPole-v1 --act 5", "'--act' must be the name of an activation, not 5"),
     (
         "ppo --env CartPole-v1 --act torch.nn.Linear",
-        "'torch.nn.Linear' is not a known activation (did you mean 'leakyrelu'?); choose one "
-        "of tanh, relu, elu, selu, gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, "
-        "softsign",
+        "'torch.nn.Linear' is not a known activation: choose one of tanh, relu, elu, selu, "
+        "gelu, silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign",
     ),
     (
         "ppo --env CartPole-v1 --act os.system",
-        "'os.system' is not a known activation; choose one of tanh, relu, elu, selu, gelu, "
+        "'os.system' is not a known activation: choose one of tanh, relu, elu, selu, gelu, "
         "silu, swish, leakyrelu, relu6, sigmoid, softplus, softsign",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:hiden_sizes 3",
-        "'ac_kwargs' has no entry 'hiden_sizes' (did you mean 'hidden_sizes'?); it has "
-        "hidden_sizes, activation, normalize_obs, normalize_ret, orthogonal_init",
+        "'ac_kwargs' has no entry 'hiden_sizes': it has hidden_sizes, activation, "
+        "normalize_obs, normalize_ret, orthogonal_init; did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:normalize_obs perhaps",
@@ -433,8 +432,8 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --logger_kwargs:outputdir x",
-        "'logger_kwargs' has no entry 'outputdir' (did you mean 'output_dir'?); it has "
-        "output_dir, output_fname, exp_name, resume, overwrite, quiet, sinks",
+        "'logger_kwargs' has no entry 'outputdir': it has output_dir, output_fname, exp_name, "
+        "resume, overwrite, quiet, sinks; did you mean output_dir?",
     ),
     (
         "ppo --env CartPole-v1 --env_fn x",
@@ -485,8 +484,7 @@ REFUSED = [
     ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' must be True or False, not 'maybe'"),
     (
         "ppo --env CartPole-v1 --dryrun",
-        "'--dryrun' is not an argument of ppo (did you mean '--dry_run'?); add --help to see "
-        "them all",
+        "'--dryrun' is not an argument of ppo: add --help to see them all; did you mean --dry_run?",
     ),
     (
         "ppo --env CartPole-v1 --num_workers 0",

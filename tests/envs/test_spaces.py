@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from spinup.envs.old_interface import convert_space
 from spinup.envs.spaces import (
     check_spaces,
-    nearest,
     require_finite_bounds,
     require_width,
     space_from_json,
@@ -256,14 +255,3 @@ def test_own_spaces_stay_the_same_object():
 def test_what_is_no_space_is_an_error():
     with pytest.raises(SpinupError, match=r"gymnasium.spaces"):
         convert_space(Duck(size=3))
-
-
-# -- nearest ------------------------------------------------------------------------------------
-
-
-def test_nearest_ignores_case_and_stays_silent_where_nothing_is_near():
-    assert nearest("cartpole-v1", ["Pendulum-v1", "CartPole-v1"]) == "; did you mean CartPole-v1?"
-    assert nearest("CARTPOLE-V1", ["Pendulum-v1", "CartPole-v1"]) == "; did you mean CartPole-v1?"
-    assert nearest("gama", ["gamma", "lam"]) == "; did you mean gamma?"
-    assert nearest("zzzz", ["gamma", "lam"]) == ""
-    assert nearest("x", []) == ""

@@ -102,7 +102,7 @@ def reinforce(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Died: last_obs is None, nothing follows. Cut: the baseline stands for the rest.
+                    # Died: last_obs is None, nothing follows. Cut: the baseline stands in.
                     buffer.finish_path(path.i, path.last_obs)
             batches = core.rewards_to_go(buffer, ac, gamma, baseline)
             info = update(batches)

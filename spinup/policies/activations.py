@@ -4,8 +4,7 @@ import importlib
 import re
 from typing import Any
 
-from spinup.registry import nearest
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 # Activations by their plain name -> (name in torch.nn, name in tf.nn).
 ACTIVATIONS = {
@@ -35,8 +34,8 @@ def activation(name: Any, backend: str, typed: str = "--act") -> Any:
     plain = plain.lower().replace("_", "")
     if plain not in ACTIVATIONS:
         raise SpinupError(
-            f"'{name}' is not a known activation{nearest(plain, ACTIVATIONS)}; "
-            f"choose one of {', '.join(ACTIVATIONS)}."
+            f"'{name}' is not a known activation: choose one of {', '.join(ACTIVATIONS)}"
+            f"{nearest(plain, ACTIVATIONS)}"
         )
     torch_name, tf_name = ACTIVATIONS[plain]
     if backend == "pytorch":
