@@ -1,4 +1,4 @@
-"""Reading the policy that a run saved: its description (JSON) and its tensors (safetensors).
+"""Reading a saved policy: its description (JSON) and its tensors (safetensors).
 
 Nothing is executed or unpickled, so a policy from a stranger is safe to open.
 """
@@ -27,8 +27,8 @@ def load_policy(
 
     Args:
         path: a run directory, or its ``pyt_save`` folder.
-        itr: the number of the save; None, ``'last'`` or -1 takes the one without a number, else
-            the highest.
+        itr: the number of the save. None, ``'last'`` or -1 takes the save without a number, or the
+            highest number if there is none.
     """
     folder = Path(path)
     if (folder / "pyt_save").is_dir():
@@ -39,15 +39,16 @@ def load_policy(
     except OSError as error:
         raise SpinupError(
             f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "
-            "a saved policy."
+            "a saved policy"
         ) from error
     except (ValueError, RecursionError) as error:
         raise SpinupError(
-            f"{folder / name}.json is no valid JSON ({error}); use another save."
+            f"{folder / name}.json is not valid JSON ({error}); use another save"
         ) from error
     if not isinstance(meta, dict) or meta.get("format") != POLICY_FORMAT:
         raise SpinupError(
-            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}."
+            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}; "
+            "use another save"
         )
     for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
         try:
@@ -56,15 +57,15 @@ def load_policy(
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise SpinupError(f"cannot read {file} ({error.strerror}).") from error
+            raise SpinupError(f"cannot read {file} ({error.strerror}); use another save") from error
     raise SpinupError(
         f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
-        f"{name}.json; use another save."
+        f"{name}.json; use another save"
     )
 
 
 def _newest(folder: Path) -> str:
-    """The suffix of the policy without a number, or of the one with the highest."""
+    """The number of the newest policy; empty if there is one without a number."""
     if (folder / "policy.json").exists():
         return ""
     numbers_found = [

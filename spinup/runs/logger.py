@@ -1,4 +1,4 @@
-"""Logging: the table on the terminal, ``progress.txt``, ``config.json`` and saved models of a run.
+"""Logging: a run's table on the terminal, ``progress.txt``, ``config.json`` and saved models.
 
     logger = EpochLogger(output_dir="data/test")
     logger.save_config(dict(lr=1e-3))
@@ -9,8 +9,8 @@
         logger.log_tabular("Reward", with_min_and_max=True)
         logger.dump_tabular()
 
-Only the first process of an MPI run writes and prints. Importing this module imports neither torch
-nor tensorflow.
+In an MPI run, only the first process writes and prints. Importing this module imports neither torch
+nor TensorFlow.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _COLOR_CODES = types.MappingProxyType(
 
 
 class LogKeyError(SpinupError, AssertionError):
-    """A column that the table cannot take; also an ``AssertionError``, as user code may expect."""
+    """A column that does not fit the table; an ``AssertionError`` too, for existing user code."""
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """``string`` between ANSI escape codes for ``color``; ``highlight`` colours the background."""
+    """``string`` in ANSI escape codes for ``color``; ``highlight`` colors the background."""
     if color not in _COLOR_CODES:
-        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLOR_CODES)}.")
+        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLOR_CODES)}")
     codes = [str(_COLOR_CODES[color] + (10 if highlight else 0))]
     if bold:
         codes.append("1")
@@ -72,20 +72,20 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 class Logger:
-    """Writes one run directory: a row an epoch, the configuration, and the model.
+    """Writes a run directory: one row per epoch, the configuration, and the model.
 
     Args:
-        output_dir: the run directory; made when missing. None makes a fresh temporary one.
-        output_fname: name of the tab-separated table in it.
-        exp_name: name of the experiment, recorded in ``config.json``.
+        output_dir: the run directory; created if missing. None makes a new temporary one.
+        output_fname: the name of the tab-separated table in it.
+        exp_name: the name of the experiment, recorded in ``config.json``.
         resume: continue the run in ``output_dir`` instead of starting a new one.
-        overwrite: delete an earlier run's files in ``output_dir``. By default they are moved to
+        overwrite: delete an earlier run's files in ``output_dir``. By default, they are moved to
             ``<output_dir>/.old/<NNN>``.
-        quiet: print no table and no messages, only what was kept aside or could not be saved.
-        sinks: more places for the rows: any of ``'tensorboard'``, ``'wandb'``.
+        quiet: print no table and no messages, except which files were moved or not saved.
+        sinks: where else to send the rows: any of ``'tensorboard'`` and ``'wandb'``.
 
     User code may read ``output_dir, output_file, first_row, log_headers, log_current_row,
-    exp_name``. On processes other than the first, ``output_dir`` and ``output_file`` are None.
+    exp_name``. In processes other than the first, ``output_dir`` and ``output_file`` are None.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Logger:
         sinks: Iterable[str] = (),
     ) -> None:
         if resume and overwrite:
-            raise SpinupError("resume and overwrite exclude each other; pass one of them.")
+            raise SpinupError("resume and overwrite exclude each other; pass only one of them")
         self.exp_name = exp_name
         self.first_row = True
         self.log_headers: list[str] = []
@@ -116,7 +116,7 @@ class Logger:
         self._lock: RunLock | None = None
         self._closers = contextlib.ExitStack()
         self._sinks: list[Sink] = []
-        # runs at garbage collection or at exit, whichever comes first; must not refer to self
+        # Runs at garbage collection or at exit, whichever comes first; must not refer to self.
         self._finalizer = weakref.finalize(self, self._closers.close)
         if proc_id() == 0:
             try:
@@ -137,7 +137,7 @@ class Logger:
         sinks: Iterable[str],
     ) -> None:
         if output_dir is None:
-            # unique also for runs that start in the same second
+            # unique even if two runs start in the same second
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
         self.output_dir = os.fspath(output_dir)
@@ -145,12 +145,13 @@ class Logger:
             lock = RunLock.shared(self.output_dir)
         except OSError as error:
             raise SpinupError(
-                f"cannot write in {self.output_dir} ({error.strerror}); choose another output_dir."
+                f"cannot write to {self.output_dir} ({error.strerror}); choose another output_dir"
             ) from error
         self._lock = lock
         self._closers.callback(lock.release)
-        # Another live Logger of this process with its own table (say, for evaluation) shares the
-        # directory. One with the same table is an earlier run: over, whether closed or not.
+        # A live Logger of this process with another table (say, for evaluation) shares the
+        # directory. A Logger with the same table belongs to an earlier run, which is over even if
+        # nobody closed it.
         joins = bool(lock.claims) and self._fname not in lock.claims
         if not joins:
             lock.claims.clear()
@@ -167,12 +168,12 @@ class Logger:
         elif not resume and (moved := move_to_old(self.output_dir, earlier)):
             self._notice(moved, "yellow")
         path = os.path.join(self.output_dir, self._fname)
-        # append: after a cut-back, writing goes on at the new end
-        # A link in somebody else's run directory could lead to any file of ours.
+        # A link in somebody else's run directory could point to any of our files.
         if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
             raise SpinupError(
-                f"{path} is a link or no file: move it away, or choose another output_dir."
+                f"{path} is not a regular file; move it away, or choose another output_dir"
             )
+        # append mode: after rows are cut off, writing continues at the new end
         file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         self.output_file = file
         self._closers.callback(file.close)
@@ -187,35 +188,35 @@ class Logger:
         self.log(f"Logging to {path}", color="green")
 
     def _read_back(self) -> None:
-        """Continue the table on disk: take its header, drop a half-written last line."""
+        """Continue the table on disk: read its header, drop a half-written last line."""
         assert self.output_file is not None
         data = Path(self.output_file.name).read_bytes()
         end = data.rfind(b"\n") + 1
         if end != len(data):
             os.truncate(self.output_file.fileno(), end)
         if end:
-            # a file that is no text is refused in load_state_dict, in a sentence
+            # load_state_dict refuses a file that is not text, with a clear message
             lines = data[:end].decode("utf-8", "replace").split("\n")[:-1]
             self.log_headers = lines[0].split("\t")
             self.first_row = False
             self._rows = len(lines) - 1
 
     def _check_owner(self) -> None:
-        """Refuse to write after close(), or after a newer Logger took the directory over."""
+        """Refuse to write after close(), or after a newer Logger took over the directory."""
         lock = self._lock
         if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
             raise SpinupError(
                 f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
-                "was made for the same directory; use the newer one."
+                "was made for the same directory; use the newer one"
             )
 
     def close(self) -> None:
-        """Close the files and give the directory back; also done at exit. Safe to call twice."""
+        """Close the files and release the lock; also happens at exit. Safe to call twice."""
         self._finalizer()
         self._lock = None
 
     def mark_finished(self) -> None:
-        """Record that the run reached its end, so that nobody is told to resume it."""
+        """Record that the run is complete, so that nobody is told to resume it."""
         if proc_id() == 0:
             self._check_owner()
             atomic_write(self._path(".finished"), b"finished\n")
@@ -229,12 +230,12 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def log(self, msg: str, color: str = "green") -> None:
-        """Print a coloured line (plain where the environment variable NO_COLOR is set)."""
+        """Print a line in color (without, if the environment variable NO_COLOR is set)."""
         if not self.quiet:
             self._notice(msg, color)
 
     def _notice(self, msg: str, color: str) -> None:
-        """A line that matters also to a quiet run: where results went, what was not saved."""
+        """Print a line even in a quiet run: where results went, what was not saved."""
         if proc_id() == 0:
             plain = bool(os.environ.get("NO_COLOR"))
             print(msg if plain else colorize(msg, color, bold=True), flush=True)
@@ -245,18 +246,18 @@ class Logger:
             self._notice(msg, "red")
 
     def log_tabular(self, key: str, val: Any) -> None:
-        """Set one column of the current row. The first row decides which columns there are."""
+        """Set one column of the current row. The first row fixes the columns of the table."""
         if key in self.log_current_row:
-            raise LogKeyError(f"{key!r} was already set in this row; call dump_tabular() first.")
+            raise LogKeyError(f"{key!r} was already set in this row; call dump_tabular() first")
         if self.first_row:
             if "\t" in key or len(key.splitlines()) > 1:
                 raise LogKeyError(
-                    f"the key {key!r} holds a tab or a line break; choose another name."
+                    f"the key {key!r} contains a tab or a line break; choose another name"
                 )
             self.log_headers.append(key)
         elif key not in self.log_headers:
             raise LogKeyError(
-                f"{key!r} is not a column of this table; log it in the first row too (or as NaN)."
+                f"{key!r} is not a column of this table; log it in the first row too (or as NaN)"
             )
         self.log_current_row[key] = _cell(val)
 
@@ -285,23 +286,23 @@ class Logger:
         start = self._sync()
         fd = self.output_file.fileno()
         try:
-            # not through the file's buffer, which would keep a part to write later if this fails
+            # Not through the file's buffer: if this fails, it would write the rest later.
             data = memoryview(lines.encode("utf-8"))
             while data:
                 data = data[os.write(fd, data) :]
             os.fsync(fd)
         except BaseException:
-            os.truncate(fd, start)  # a full disk must not leave half a row in front of the next one
+            os.truncate(fd, start)  # a full disk must not leave half a row before the next one
             raise
         self._rows += 1
-        # a finished run that is given more epochs is unfinished again
+        # a finished run that gets more epochs is unfinished again
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(".finished"))
         for sink in self._sinks:
             sink.write_row(row, self._rows)
 
     def _sync(self) -> int:
-        """Make the table durable; return its size in bytes."""
+        """Make the table durable and return its size in bytes."""
         assert self.output_file is not None
         self.output_file.flush()
         fd = self.output_file.fileno()
@@ -313,7 +314,7 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs to continue the table exactly here."""
+        """What a checkpoint needs to continue the table from this row."""
         return {
             "rows": self._rows,
             "offset": self._sync() if self.output_file is not None else 0,
@@ -323,7 +324,7 @@ class Logger:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Go back to ``state``: rows written after it are cut off. None: to an empty table."""
+        """Go back to ``state``: cut off the rows written after it. None empties the table."""
         if state is None:
             state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
         if self.output_file is not None:
@@ -340,8 +341,8 @@ class Logger:
         path = self.output_file.name
         if offset < 0 or size < offset:
             raise SpinupError(
-                f"{path} has {size} bytes but the checkpoint was made at {offset}: rows are "
-                "missing; restore the file, or start again with overwrite=True."
+                f"{path} has {size} bytes but had {offset} when the checkpoint was made: rows are "
+                "missing; restore the file, or start again with overwrite=True"
             )
         with open(path, "rb") as f:
             kept = f.read(offset)
@@ -350,7 +351,7 @@ class Logger:
         if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
             raise SpinupError(
                 f"{path} is not the table that the checkpoint was made with; restore the file, "
-                "or start again with overwrite=True."
+                "or start again with overwrite=True"
             )
         if size > offset:
             os.truncate(self.output_file.fileno(), offset)
@@ -363,7 +364,7 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def save_config(self, config: Any) -> None:
-        """Write ``config.json`` and print it; anything may be in ``config``, often ``locals()``."""
+        """Write ``config.json`` and print it; ``config`` may hold anything, often ``locals()``."""
         shown = convert_json(config)
         if not isinstance(shown, dict):
             shown = {"config": shown}
@@ -381,10 +382,10 @@ class Logger:
             sink.write_config(shown)
 
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
-        """Write ``vars[itr].pkl`` (when ``state_dict`` holds anything), then the model.
+        """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
 
-        Nothing here ever reads the pickle back; it is for user code. What cannot be pickled is
-        skipped with one warning, while a failing disk raises.
+        The pickle is for user code: this library never reads it. What cannot be pickled is skipped
+        with one warning; a disk error raises.
         """
         if proc_id() != 0:
             return
@@ -401,26 +402,26 @@ class Logger:
     def _pickled(self, state_dict: Mapping[str, Any]) -> bytes | None:
         try:
             return pickle.dumps(state_dict)
-        # objects of others decide what their pickling raises
+        # pickling a user's object can raise anything
         except Exception as error:
             self._warn_once(
-                "vars", f"vars.pkl is not written, its content cannot be pickled: {error!r}"
+                "vars", f"vars.pkl is not written because it cannot be pickled: {error!r}"
             )
         return None
 
     def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
-        """Say what ``save_state`` saves: a module, or any object that pickles.
+        """Choose what ``save_state`` saves: a module, or any other object that can be pickled.
 
         Args:
             what: the object for ``pyt_save/model[itr].pt``.
-            policy_meta: what rebuilding the policy needs (algorithm, spaces, ``ac_kwargs``,
+            policy_meta: what is needed to rebuild the policy (algorithm, spaces, ``ac_kwargs``,
                 environment), for ``pyt_save/policy[itr].json``.
         """
         self.pytorch_saver_elements = what
         self._policy_meta = None if policy_meta is None else dict(policy_meta)
 
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
-        """Write ``pyt_save/model[itr].pt`` and, for a module, the safely loadable policy."""
+        """Write ``pyt_save/model[itr].pt`` and, for a module, the policy that loads safely."""
         if proc_id() != 0:
             return
         self._check_owner()
@@ -433,10 +434,10 @@ class Logger:
         buffer = io.BytesIO()
         try:
             torch.save(self.pytorch_saver_elements, buffer)
-        # as for vars.pkl; writing to memory cannot meet a full disk
+        # as for vars.pkl; this writes to memory, so a full disk is not the cause
         except Exception as error:
             self._warn_once(
-                "model", f"model.pt is not written, the model cannot be pickled: {error!r}"
+                "model", f"model.pt is not written because it cannot be pickled: {error!r}"
             )
         else:
             atomic_write(os.path.join(folder, f"model{save_number(itr)}.pt"), buffer.getvalue())
@@ -446,7 +447,7 @@ class Logger:
     def setup_tf_saver(
         self, sess: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
     ) -> None:
-        """Say which session and named tensors ``save_state`` saves (TensorFlow graph mode)."""
+        """Choose the session and the tensors that ``save_state`` saves (TensorFlow graph mode)."""
         self.tf_saver_elements = {"session": sess, "inputs": dict(inputs), "outputs": dict(outputs)}
         self.tf_saver_info = {
             "inputs": {k: v.name for k, v in inputs.items()},
@@ -454,7 +455,7 @@ class Logger:
         }
 
     def _tf_simple_save(self, itr: int | None = None) -> None:
-        """Write ``tf1_save[itr]/``: a SavedModel, and the tensors' names in ``model_info.json``."""
+        """Write ``tf1_save[itr]/``: a SavedModel with the tensors' names in ``model_info.json``."""
         if proc_id() != 0:
             return
         self._check_owner()
@@ -466,16 +467,16 @@ class Logger:
 
 
 class EpochLogger(Logger):
-    """A Logger that gathers values over an epoch with ``store`` and logs their statistics."""
+    """A Logger that collects values during an epoch (``store``) and logs their statistics."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.epoch_dict: dict[str, list[Any]] = {}
 
     def store(self, **kwargs: Any) -> None:
-        """Add values to this epoch: numbers, or arrays, of which each element counts."""
+        """Add values to this epoch: numbers, or arrays, which count element by element."""
         for key, value in kwargs.items():
-            # a copy: environments and optimizers write into their arrays again
+            # a copy: environments and optimizers reuse their arrays
             if isinstance(value, np.ndarray):
                 value = value.copy()
             elif hasattr(value, "detach"):
@@ -489,7 +490,7 @@ class EpochLogger(Logger):
         with_min_and_max: bool = False,
         average_only: bool = False,
     ) -> None:
-        """Log ``val``; without one, the statistics of what was stored under ``key``, then clear it.
+        """Log ``val``, or without it the statistics of what was stored under ``key``; clear that.
 
         All processes of an MPI run must call this together. Statistics of nothing are NaN.
         """
@@ -506,19 +507,19 @@ class EpochLogger(Logger):
         self.epoch_dict[key] = []
 
     def get_stats(self, key: str) -> tuple[float, float]:
-        """Mean and standard deviation of what was stored under ``key``; does not clear it."""
+        """The mean and standard deviation of the values stored under ``key``; keeps the values."""
         return self._statistics(key)[:2]
 
     def _statistics(self, key: str) -> tuple[float, float, float, float]:
         return chunk_statistics([_to_numpy(v) for v in self.epoch_dict.get(key, [])])
 
     def state_dict(self) -> dict[str, Any]:
-        """As the Logger's, with what was stored in this epoch."""
+        """The Logger's state, and the values stored in this epoch."""
         chunks = {k: [_to_numpy(v) for v in values] for k, values in self.epoch_dict.items()}
         return {**super().state_dict(), "epoch_dict": chunks}
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """As the Logger's, with what was stored in that epoch."""
+        """Go back to ``state``, including the values stored in that epoch."""
         super().load_state_dict(state)
         stored = {} if state is None else state["epoch_dict"]
         self.epoch_dict = {k: list(values) for k, values in stored.items()}
@@ -535,7 +536,7 @@ def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None
 
 
 def _to_numpy(value: Any) -> Any:
-    """A torch tensor as an array, anything else as it is."""
+    """A torch tensor as an array; anything else unchanged."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         # NumPy has no bfloat16
@@ -544,10 +545,10 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """What a table holds: a number or one line of text."""
+    """``value`` as a cell of the table: a number or one line of text."""
     value = _to_numpy(value)
     if isinstance(value, (np.ndarray, list, tuple)) and np.size(value) == 1:
-        # the scalar inside, of the same dtype; float() of a size-1 array is refused by newer NumPy
+        # the scalar in it, with its dtype; newer NumPy refuses float() of a size-1 array
         value = np.asarray(value).reshape(())[()]
     if isinstance(value, (bool, numbers.Number, np.bool_)):
         return value

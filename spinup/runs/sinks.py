@@ -1,7 +1,8 @@
-"""Places besides ``progress.txt`` that a Logger's rows can go to: TensorBoard and Weights & Biases.
+"""Sinks: TensorBoard and Weights & Biases, which a Logger can send its rows to.
 
-Both get the keys of the table, at the step ``TotalEnvInteracts`` where a row has it, else at the
-row's number. The packages are imported when a sink is made, and are in the pip extra ``track``.
+Both get the columns of the table. The step is ``TotalEnvInteracts`` if the row has it, else the
+number of the row. The pip extra ``track`` installs the packages; they are imported when a sink is
+made.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ SINK_NAMES = ("tensorboard", "wandb")
 
 
 class Sink(Protocol):
-    """What a Logger asks of a place to send rows to."""
+    """What a Logger needs from a sink."""
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Record the run's configuration (already JSON)."""
+        """Record the configuration of the run, which is plain JSON data."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
         """Record one row of the table, the ``number``-th."""
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Forget the rows that came after ``lines``, the text of the table up to there."""
+        """Forget the rows after ``lines``, the part of the table that a resumed run keeps."""
 
     def close(self) -> None:
-        """Flush and let go."""
+        """Flush and close."""
 
 
 def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
@@ -43,11 +44,11 @@ def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
         return TensorBoardSink(output_dir)
     if name == "wandb":
         return WandbSink(output_dir, exp_name)
-    raise SpinupError(f"there is no log sink {name!r}; choose from {', '.join(SINK_NAMES)}.")
+    raise SpinupError(f"there is no log sink {name!r}; choose from {', '.join(SINK_NAMES)}")
 
 
 def step_of(row: Mapping[str, Any], number: int) -> int:
-    """Where a row belongs on the horizontal axis: its steps, or its number without them."""
+    """The position of a row on the horizontal axis: its step count, or its number."""
     steps = row.get("TotalEnvInteracts")
     if isinstance(steps, (int, float, np.number)) and np.isfinite(steps):
         return int(steps)
@@ -55,7 +56,7 @@ def step_of(row: Mapping[str, Any], number: int) -> int:
 
 
 def _last_step(lines: Sequence[str]) -> int:
-    """The place of a table's last row on the horizontal axis, as ``step_of`` has it."""
+    """The position of the last row of a table, as ``step_of`` gives it."""
     if not lines:
         return 0
     cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
@@ -67,14 +68,14 @@ def _last_step(lines: Sequence[str]) -> int:
 
 def _missing(package: str) -> SpinupError:
     return SpinupError(
-        f"the log sink {package!r} needs the package {package}: pip install 'spinup[track]'."
+        f"the log sink {package!r} needs the package {package}; run pip install 'spinup[track]'"
     )
 
 
 class TensorBoardSink:
     """Scalars in ``<output_dir>/tensorboard``, for ``tensorboard --logdir``.
 
-    Writes the event file with TensorBoard's own writer: neither torch nor TensorFlow is needed.
+    TensorBoard's own writer writes the event file, so this needs neither torch nor TensorFlow.
     """
 
     def __init__(self, output_dir: str) -> None:
@@ -86,14 +87,14 @@ class TensorBoardSink:
             raise _missing("tensorboard") from error
         self._event, self._session, self._summary = Event, SessionLog, Summary
         folder = os.path.join(output_dir, "tensorboard")
-        # the random suffix keeps two writers of one second apart
+        # the random suffix separates two writers that start in the same second
         self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """TensorBoard shows scalars only; ``config.json`` is beside it."""
+        """Nothing to do: TensorBoard shows only scalars, and ``config.json`` has the rest."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
-        """Add one scalar a numeric column."""
+        """Add one scalar per numeric column."""
         values = [
             self._summary.Value(tag=key, simple_value=float(value))
             for key, value in row.items()
@@ -106,7 +107,7 @@ class TensorBoardSink:
         self._writer.flush()
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """A session start after the last kept step makes TensorBoard drop what follows it."""
+        """Mark a session start after the last kept step: TensorBoard drops what follows."""
         step = _last_step(lines) + 1
         start = self._session(status=self._session.START)
         self._writer.add_event(self._event(wall_time=time.time(), step=step, session_log=start))
@@ -118,7 +119,7 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """A Weights & Biases run; its id is kept in ``wandb_id.txt``, so that resuming continues it."""
+    """A Weights & Biases run. A resumed run continues it: its id is in ``wandb_id.txt``."""
 
     def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
         try:
@@ -139,7 +140,7 @@ class WandbSink:
         self._run.log(dict(row), step=step_of(row, number))
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Nothing to do: W&B keeps the first row of a step, and a resumed run repeats it."""
+        """Nothing to do: W&B keeps the first row of each step, and a resumed run repeats it."""
 
     def close(self) -> None:
         """Finish the run."""

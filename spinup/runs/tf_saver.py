@@ -14,10 +14,10 @@ from spinup.utils.errors import SpinupError
 
 
 def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -> None:
-    """Write a SavedModel to ``folder``, and the tensors' names to ``model_info.json`` in it.
+    """Write a SavedModel to ``folder``, with the names of its tensors in ``model_info.json``.
 
     Args:
-        folder: replaced as a whole.
+        folder: the folder to write; an old one is replaced as a whole.
         saved: the ``session``, and the tensors that are its ``inputs`` and ``outputs``.
         info: the names of those tensors.
     """
@@ -45,7 +45,9 @@ def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         info = json.loads(Path(path, "model_info.json").read_bytes())
     except (OSError, ValueError) as error:
-        raise SpinupError(f"cannot read model_info.json in {os.fspath(path)} ({error}).") from error
+        raise SpinupError(
+            f"cannot read model_info.json in {os.fspath(path)} ({error}); give a tf1_save folder"
+        ) from error
     tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
     graph = sess.graph
     names = {**info["inputs"], **info["outputs"]}
@@ -56,5 +58,5 @@ def _tensorflow() -> Any:
     try:
         import tensorflow.compat.v1 as tf
     except ImportError as error:
-        raise SpinupError("TensorFlow is not installed: pip install 'spinup[tf]'.") from error
+        raise SpinupError("TensorFlow is not installed; run pip install 'spinup[tf]'") from error
     return tf

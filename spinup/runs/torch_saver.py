@@ -25,9 +25,9 @@ POLICY_FORMAT = "spinup-policy-1"
 def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
     """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
 
-    Two files cannot be renamed at once. So the new tensors are placed beside the old ones, the
-    JSON with their hash decides which count, and only then they take the old ones' name;
-    ``load_policy`` looks at both.
+    Two files cannot be renamed at once. So the new tensors are first written next to the old ones.
+    The JSON has the hash of the tensors that count, and ``load_policy`` looks at both files. Last,
+    the new tensors get the name of the old ones.
     """
     import torch
 
@@ -35,10 +35,11 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
     for key, value in module.state_dict().items():
         if not isinstance(value, torch.Tensor):
             raise SpinupError(
-                f"cannot save {key!r} of the policy: only tensors are; keep extra state out."
+                f"cannot save {key!r} of the policy, a {type(value).__name__}; keep everything but "
+                "tensors out of its state_dict"
             )
         value = value.detach().cpu()
-        # half-width floats without a NumPy dtype widen without loss, and narrow again on loading
+        # NumPy lacks some half-width floats; float32 holds them exactly, and loading narrows again
         wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
         tensors[key] = wide.contiguous().numpy()
     final = os.path.join(folder, f"policy{number}.safetensors")
