@@ -1,12 +1,12 @@
-"""Starting a program as several MPI processes, and watching over them.
+"""Starting a program as several MPI processes, and supervising them.
 
-The program that asks for n processes becomes the *launcher*: it starts itself again n times under
-`mpirun`, waits, and ends with their result. It forwards Ctrl-C and SIGTERM as a request to save and
-stop, prints the traceback of a process that failed last, names a process that hangs, and starts the
-job again from its last checkpoint when a process was killed and restarts are allowed.
+A program that asks for n processes becomes the *launcher*. It starts itself n times under `mpirun`,
+waits, and exits with their status. On Ctrl-C and SIGTERM, it asks the processes to save and stop.
+If a process fails, it prints that traceback last; if one hangs, it says which. If one was killed
+and restarts are allowed, it starts the job again from the last checkpoint.
 
-`mpi_job.py` says how the launcher and its processes talk to each other. This module is imported
-only by a program that starts a job.
+`mpi_job.py` defines how the launcher and the processes communicate. Only a program that starts a
+job imports this module.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ from spinup.utils.mpi_job import (
     TIME_VARIABLE,
 )
 
-# Seconds that mpirun gets to end all processes after one of them has failed.
+# Seconds that mpirun has to end all processes after one has failed.
 _GRACE = 5.0
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -52,12 +52,12 @@ class Launch:
     """How to start a job.
 
     Attributes:
-        n: number of processes.
-        bind_to_core: keep each process on a core of its own.
-        hosts: names of the machines, `a,b` or `a:4,b:4` with the number of processes on each.
-        hostfile: a file with one machine a line, as `mpirun` takes it.
-        max_restarts: how often a job that lost a process is started again from its checkpoint.
-        log_all_ranks: folder for what the other processes print; it is dropped otherwise.
+        n: the number of processes.
+        bind_to_core: keep each process on its own core.
+        hosts: the machines, `a,b`, or `a:4,b:4` with the number of processes on each.
+        hostfile: a file for `mpirun` with one machine per line.
+        max_restarts: how many times a job that lost a process restarts from its checkpoint.
+        log_all_ranks: a folder for the output of the other processes, which is dropped by default.
         timeout: seconds without a sign of life after which a process counts as hanging.
     """
 
@@ -71,19 +71,19 @@ class Launch:
 
 
 def find_mpirun() -> str:
-    """The launcher beside the interpreter, else the one on PATH."""
+    """The `mpirun` next to the interpreter, else the one on PATH."""
     beside = Path(sys.executable).parent
     for name in ("mpirun", "mpiexec"):
         found = shutil.which(name, path=str(beside)) or shutil.which(name)
         if found:
             return found
-    raise SpinupError(f"training over several processes needs MPI: {INSTALL}")
+    raise SpinupError(f"training on several processes needs MPI; run {INSTALL}")
 
 
 def mpirun_command(
     launch: Launch, program: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """The command line that starts `program` in `environment` as `launch` says."""
+    """The command line that starts `program` in `environment`, with the settings of `launch`."""
     mpirun = find_mpirun()
     told = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
     if "HYDRA" in told.stdout.upper():  # MPICH and Intel MPI
@@ -91,7 +91,7 @@ def mpirun_command(
         command += ["-bind-to", "core"] if launch.bind_to_core else []
         command += ["-f", launch.hostfile] if launch.hostfile else []
         command += ["-hosts", launch.hosts] if launch.hosts else []
-        # all variables reach the other machines by themselves
+        # these pass all variables on to the other machines
     else:  # Open MPI
         command = [mpirun, "-np", str(launch.n), "--oversubscribe"]
         command += ["--bind-to", "core" if launch.bind_to_core else "none"]
@@ -105,12 +105,12 @@ def mpirun_command(
 
 
 def this_program() -> list[str]:
-    """The words that started this program, `python -m package.module` kept in that form."""
+    """The command line of this program; `python -m package.module` keeps that form."""
     return [sys.executable, *sys.orig_argv[1:]]
 
 
 def run_job(launch: Launch) -> int:
-    """Start this program under MPI, wait for it, and return the exit status to end with."""
+    """Start this program under MPI, wait for it, and return its exit status."""
     restarts = 0
     environment = _environment(launch)
     while True:
@@ -120,17 +120,17 @@ def run_job(launch: Launch) -> int:
             return status
         restarts += 1
         _say(
-            "spinup: starting again from the last checkpoint "
-            f"({restarts} of {launch.max_restarts})\n"
+            "spinup: restarting from the last checkpoint "
+            f"(restart {restarts} of {launch.max_restarts})\n"
         )
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    """The environment of the processes, but for the folder of each start."""
+    """The environment variables of the processes, except for the folder of each start."""
     environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
     environment[TIME_VARIABLE] = repr(time.time())
-    environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a kill is seen
-    # Open MPI refuses to run as root (that is, in most containers) unless told twice.
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # show what was printed before a kill
+    # Open MPI refuses to run as root (as in most containers) unless it is told twice.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment.update(PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if launch.max_restarts:
@@ -141,13 +141,13 @@ def _environment(launch: Launch) -> dict[str, str]:
 
 
 def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> tuple[int, bool]:
-    """One attempt: its exit status, and whether starting again may help."""
+    """Run the job once; return its exit status and whether a restart may help."""
     table = np.memmap(folder / "table", dtype=np.int64, mode="w+", shape=(launch.n, COLUMNS))
     environment = {**environment, JOB_VARIABLE: str(folder)}
     process = subprocess.Popen(
         mpirun_command(launch, this_program(), environment),
         env=environment,
-        # A session of its own: Ctrl-C in the terminal reaches the launcher alone.
+        # A separate session: Ctrl-C in the terminal then reaches only the launcher.
         start_new_session=True,
         preexec_fn=_ends_with_us(),
     )
@@ -158,7 +158,7 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
         if process.poll() is None:
             _end(process)
         elif process.returncode:
-            _kill_session(process.pid)  # mpirun may have been killed itself
+            _kill_session(process.pid)  # mpirun itself may have been killed
         stopped_by.restore()
     errors = sorted(folder.glob(f"{ERROR}-*"), key=lambda path: path.stat().st_mtime_ns)
     if errors:
@@ -173,20 +173,20 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
     if process.returncode:
         for path in sorted(folder.glob(f"{LOST}-*")):
             _say(path.read_text())
-        status = max(1, process.returncode)  # below zero: mpirun itself was killed, by us or others
-        _say(f"spinup: a process of the job was lost (status {status})\n")
+        status = max(1, process.returncode)  # negative: mpirun itself was killed
+        _say(f"spinup: the job lost a process (status {status})\n")
         return status, True
     return 0, False
 
 
 class _Forwarder:
-    """A signal to stop asks the processes to save and stop; a second one ends them at once."""
+    """On a signal to stop, asks the processes to save and stop; a second one ends them."""
 
     def __init__(self, process: "subprocess.Popen[bytes]"):
         self.signal: int | None = None
         self._process = process
         stops = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
             stops.append(signal.SIGHUP)
         self._before = {n: signal.getsignal(n) for n in stops}
         for number in self._before:
@@ -195,19 +195,19 @@ class _Forwarder:
     def _handle(self, number: int, frame: object) -> None:
         if self.signal is None:
             self.signal = number
-            # mpirun would end its processes on SIGINT or SIGTERM; it hands SIGUSR1 on to them.
+            # mpirun would end its processes on SIGINT or SIGTERM, but forwards SIGUSR1 to them.
             self._process.send_signal(signal.SIGUSR1)
         elif self._process.poll() is None:
             self._process.terminate()
 
     def restore(self) -> None:
-        """Give the signals back."""
+        """Restore the earlier signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """mpirun ends its processes when it is told to; if it does not, they are killed with it."""
+    """Ask mpirun to end its processes; if it does not, kill them all."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
@@ -216,14 +216,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_session(session: int) -> None:
-    """Kill every process of a session: mpirun gives its processes groups of their own."""
+    """Kill every process of a session: mpirun puts its processes into separate groups."""
     for pid in _members(session):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def _members(session: int) -> list[int]:
-    """The living processes of a session (a zombie is dead)."""
+    """The live processes of a session; zombies do not count."""
     if os.path.isdir("/proc/self"):
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     else:
@@ -233,7 +233,7 @@ def _members(session: int) -> list[int]:
         pids = [int(pid) for pid, state in pairs if not state.startswith("Z")]
     members = []
     for pid in pids:
-        with contextlib.suppress(OSError):  # gone in the meantime, or not ours to ask about
+        with contextlib.suppress(OSError):  # it has ended, or we may not ask about it
             if os.getsid(pid) == session and not _is_zombie(pid):
                 members.append(pid)
     return members
@@ -241,12 +241,12 @@ def _members(session: int) -> list[int]:
 
 def _is_zombie(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
-    # the name, in brackets, may hold anything; the state is the next word
+    # the name, in parentheses, may contain anything; the state follows it
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def _ends_with_us() -> Callable[[], None] | None:
-    """What a child does to get SIGTERM when this process is killed; None where there is no way."""
+    """What a child must call to get SIGTERM when this process is killed; None if impossible."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -257,16 +257,16 @@ def _ends_with_us() -> Callable[[], None] | None:
 def _wait(
     process: "subprocess.Popen[bytes]", launch: Launch, table: np.ndarray, folder: Path
 ) -> str:
-    """Wait for the end; what to say of processes that hang, '' if none does.
+    """Wait for the job to end; return which processes hang, '' if none.
 
-    Comes back with mpirun still there when it has no process left, or does not end those it should.
+    Returns while mpirun is still running if it has no process left or fails to end the others.
     """
     timeout = launch.timeout
     seen = np.array(table)
     changed = np.full(len(table), time.monotonic())
-    failed = gone = math.inf  # when that was first seen
-    ours = 0  # most processes seen in the session of mpirun, itself included
-    interval = 0.1  # short at first: processes that fail at once should be seen
+    failed = gone = math.inf  # the time when each was first seen
+    ours = 0  # the most processes seen in the session of mpirun, including itself
+    interval = 0.1  # short at first, to catch processes that fail at once
     while True:
         interval = min(1.0, 1.1 * interval)
         try:
@@ -275,7 +275,7 @@ def _wait(
         except subprocess.TimeoutExpired:
             pass
         clock, now = time.monotonic(), np.array(table)
-        # Open MPI's mpirun can miss the end of processes that die while others still connect.
+        # Open MPI's mpirun can miss processes that die while others are still connecting.
         here = len(_members(process.pid))
         ours = max(ours, here)
         gone = min(gone, clock) if here < 2 else math.inf
@@ -286,15 +286,16 @@ def _wait(
         seen = now
         stuck = _hanging(now, clock - changed, timeout, not (launch.hosts or launch.hostfile))
         if stuck:
-            return f"{stuck}: the job was ended"
+            return f"{stuck}; the job was stopped"
 
 
 def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool) -> str:
-    """Which processes hang, from their rows and the seconds since each row changed; '' if none.
+    """Which processes hang, judging by the table and the seconds since each row changed; or ''.
 
-    A process inside a collective waits for others and is not to blame. One outside hangs when it is
-    in a run, or when another waits for it. Before its first sign it may still be importing, so its
-    silence counts from when the others began to wait; on another machine it cannot give a sign.
+    A process inside a collective is waiting for others and is not to blame. A silent process
+    outside hangs if it is in a run or if another one waits for it. Before its first sign of life it
+    may still be importing, so its silence counts only from when the others began to wait. On
+    another machine it cannot write to the table.
     """
     waiting, started = table[:, ENTERED] > table[:, LEFT], table.any(axis=1)
     waited = float(silence[waiting].max(initial=0.0))
@@ -305,22 +306,22 @@ def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool
         names = ", ".join(str(rank) for rank in np.flatnonzero(hanging))
         return (
             f"rank {names} has given no sign of life for {timeout:.0f} s while "
-            f"{int(waiting.sum())} of {len(table)} ranks wait"
+            f"{int(waiting.sum())} of {len(table)} ranks are waiting"
         )
     if waiting.all() and float(silence.min()) > timeout:
-        return f"all {len(table)} ranks have waited for one another for {timeout:.0f} s"
+        return f"all {len(table)} ranks have waited for each other for {timeout:.0f} s"
     return ""
 
 
 def _say(message: str) -> None:
-    """Print on a line of its own: mpirun ends its own words with a zero byte and no new line."""
+    """Print on a new line: mpirun ends its own messages with a zero byte and no newline."""
     sys.stdout.flush()
     sys.stderr.write("\n" + message)
     sys.stderr.flush()
 
 
 def physical_cores() -> int:
-    """Physical cores that this process is allowed to use: affinity and container quota count."""
+    """The number of physical cores that affinity and container quota let this process use."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     cores = set()

@@ -80,7 +80,7 @@ def test_an_mpirun_that_outlives_its_processes_is_ended(monkeypatch, capfd, tmp_
     monkeypatch.setattr(mpi_launch, "find_mpirun", lambda: str(fake))
     monkeypatch.setattr(mpi_launch, "_GRACE", 0.3)
     assert mpi_launch.run_job(Launch(2)) == 1
-    assert "a process of the job was lost" in capfd.readouterr().err
+    assert "the job lost a process" in capfd.readouterr().err
 
 
 def test_an_mpirun_that_does_not_end_a_failed_job_is_ended(monkeypatch, capfd, tmp_path):
@@ -127,7 +127,7 @@ def test_under_an_outer_launcher_the_traceback_of_another_rank_is_seen(start):
 def test_a_killed_process_ends_the_job(start, tmp_path):
     job = start(*words(fault="kill", rank=1))
     assert job.wait() == 128 + signal.SIGKILL
-    assert "a process of the job was lost (status 137)" in job.stderr.rstrip().splitlines()[-1]
+    assert "the job lost a process (status 137)" in job.stderr.rstrip().splitlines()[-1]
     assert checkpoints(tmp_path) == ["step-000000000100"]
 
 
@@ -142,7 +142,7 @@ def test_a_killed_job_restarts_from_its_checkpoint_and_ends_with_the_same_bits(
     job = start(*words(fault="kill", rank=0, **asked))
     assert job.wait() == 0
     assert (tmp_path / "killed").exists()
-    assert "starting again from the last checkpoint (1 of 2)" in job.stderr
+    assert "restarting from the last checkpoint (restart 1 of 2)" in job.stderr
     assert "(2 of 2)" not in job.stderr
     assert table(tmp_path) == table(undisturbed)
     assert weights(tmp_path) == weights(undisturbed)
@@ -167,7 +167,7 @@ def test_a_hanging_process_is_named_after_the_timeout(start):
     job = start(*words(fault="hang", launch={"timeout": 3}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    assert "rank 1 has given no sign of life for 3 s while 1 of 2 ranks wait" in last
+    assert "rank 1 has given no sign of life for 3 s while 1 of 2 ranks are waiting" in last
 
 
 def rows(*given):

@@ -90,7 +90,7 @@ def test_an_uneven_split_is_refused_in_one_sentence(start, tmp_path):
     assert job.wait() == 2
     last = job.stderr.rstrip().splitlines()[-1]
     assert last == (
-        "spinup: steps_per_epoch=65 does not divide into 2 shards: use for example 64 or 66"
+        "spinup: steps_per_epoch=65 does not divide into 2 shards; use for example 64 or 66"
     )
     assert not (tmp_path / "data").exists()
 
@@ -116,7 +116,7 @@ def test_without_mpi4py_one_sentence_says_what_to_install(environment, tmp_path)
     done = run(code, "ppo", *words, "--cpu", "2", environment=environment)
     assert done.returncode == 2
     assert done.stderr == (
-        "spinup: training over 2 processes needs mpi4py and MPI: pip install 'spinup[mpi]'\n"
+        "spinup: training on 2 processes needs mpi4py and MPI; run pip install 'spinup[mpi]'\n"
     )
     assert not (tmp_path / "data").exists()
     # a single process needs neither
@@ -127,7 +127,7 @@ def test_without_mpi4py_one_sentence_says_what_to_install(environment, tmp_path)
 def test_without_mpirun_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SpinupError, match=r"needs MPI: pip install 'spinup\[mpi\]'"):
+    with pytest.raises(SpinupError, match=r"needs MPI; run pip install 'spinup\[mpi\]'"):
         find_mpirun()
 
 
@@ -140,7 +140,9 @@ def test_a_launcher_of_another_mpi_is_named(environment):
         PMI_RANK="0",
     )
     assert done.returncode == 1
-    assert "2 processes were started by a launcher that the MPI library of mpi4py" in done.stderr
+    assert (
+        "a launcher started 2 processes, but it does not belong to the MPI library" in done.stderr
+    )
 
 
 def test_an_interactive_session_is_told_to_use_a_file(monkeypatch):
@@ -248,7 +250,7 @@ def test_shards_default_to_processes_and_are_dealt_in_order(monkeypatch, count, 
 
 def test_what_does_not_divide_is_said_with_what_would(monkeypatch):
     monkeypatch.setattr(mpi_tools, "num_procs", lambda: 4)
-    with pytest.raises(SpinupError, match=r"shards=6 cannot be split .* use a multiple of 4"):
+    with pytest.raises(SpinupError, match=r"shards=6 cannot be divided .* use a multiple of 4"):
         mpi_tools.Shards(6)
     shards = mpi_tools.Shards(8)
     assert shards.split("steps_per_epoch", 4000) == 500
