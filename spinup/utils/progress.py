@@ -1,11 +1,11 @@
-"""A progress bar for training: how far, how fast, how long still, and how well so far.
+"""A progress bar for training: steps done, speed, time left, and the average return.
 
     with ProgressBar(total_steps=100_000) as bar:
         ...
         bar.update(steps_done, ep_ret=average_return, epoch=epoch)
 
-On a terminal this is one line that redraws itself; in a file or a pipe it is a plain line now and
-then, so that a log of a cluster job stays short and readable.
+On a terminal, this is one line that redraws itself. In a file or a pipe, it prints a plain line
+every few seconds, so that the log of a cluster job stays short and readable.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ class ProgressBar:
     """Shows the progress of a run of `total_steps` environment steps.
 
     Args:
-        total_steps: Number of environment steps of the whole run.
-        enabled: With False every method does nothing (other than `write`), so that callers need no
-            `if`. Under MPI pass `enabled=progress and proc_id() == 0`.
-        stream: Where to draw; None means standard error, looked up now.
-        initial: Steps that were already done before this process started (a resumed run); they
-            count for the percentage and not for the speed.
-        interval: Seconds between two lines when `stream` is not a terminal.
-        clock: Seconds as a float, for tests.
+        total_steps: number of environment steps of the whole run.
+        enabled: if False, every method except `write` does nothing, so callers need no `if`.
+        stream: where to draw; None means standard error.
+        initial: steps that were done before this process started (in a resumed run); they count for
+            the percentage but not for the speed.
+        interval: seconds between two lines if `stream` is not a terminal.
+        clock: returns the time in seconds; tests replace it.
     """
 
     def __init__(
@@ -64,12 +63,12 @@ class ProgressBar:
     def update(
         self, steps_done: int, ep_ret: float | None = None, epoch: int | None = None
     ) -> None:
-        """Says that `steps_done` steps of the run are done in all.
+        """Show that `steps_done` steps of the run are done.
 
         Args:
-            steps_done: Steps since the beginning of the run, not since the last call.
-            ep_ret: Average return of late; None or NaN (no episode ended) keeps the last one shown.
-            epoch: Epoch in progress; None keeps the last one shown.
+            steps_done: steps since the beginning of the run, not since the last call.
+            ep_ret: recent average return; None or NaN (no episode ended) keeps the last one shown.
+            epoch: the current epoch; None keeps the last one shown.
         """
         if not self.enabled or self._closed:
             return
@@ -87,7 +86,7 @@ class ProgressBar:
             self._print_line(now)
 
     def write(self, msg: str) -> None:
-        """Prints `msg` on a line of its own, above the bar where there is one.
+        """Print `msg` on a separate line, above the bar if there is one.
 
         It goes to the stream given at construction, or else to standard output.
         """
@@ -98,9 +97,7 @@ class ProgressBar:
             print(msg, file=target, flush=True)
 
     def close(self, msg: str | None = None) -> None:
-        """Draws the last state and ends the bar; `msg` is printed after it. Closing twice is
-        harmless.
-        """
+        """Draw the last state, end the bar, and print `msg`. Closing twice is harmless."""
         if self._closed:
             return
         if self._bar is not None:
@@ -139,7 +136,7 @@ class ProgressBar:
             f"elapsed {hms(elapsed)}, ETA {hms(left)}, "
             f"{'?' if rate is None else f'{rate:.0f}'} steps/s, {self._postfix()}"
         )
-        # The last update may just have been printed: saying it again would only add a line.
+        # do not repeat a line that was just printed
         if line.split("elapsed")[0] + self._postfix() != self._last_line:
             print(line, file=self._stream, flush=True)
             self._last_line = line.split("elapsed")[0] + self._postfix()
@@ -152,12 +149,10 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _has_width(stream: TextIO) -> bool:
-    """Some terminals (containers, CI) say that they are 0 columns wide; a bar fitted to that is
-    empty.
-    """
+    """Whether the terminal reports a width; some (containers, CI) report 0 columns."""
     try:
         return os.get_terminal_size(stream.fileno()).columns > 0
-    except OSError:  # includes io.UnsupportedOperation: a terminal-like object without a descriptor
+    except OSError:  # includes io.UnsupportedOperation, from an object without a file descriptor
         return False
 
 
@@ -174,8 +169,8 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
     from tqdm import tqdm
 
     class Bar(tqdm):
-        # tqdm's watchdog thread would make every later fork (vector environments, MPI) a fork of a
-        # process with threads, which Python 3.12 warns about; updates come often enough without it.
+        # No watchdog thread: Python 3.12 warns about forking a process with threads, which vector
+        # environments and MPI do later. Updates come often enough without it.
         monitor_interval = 0
 
     return Bar(

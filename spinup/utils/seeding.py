@@ -1,8 +1,8 @@
 """One seed, many independent generators.
 
-Every consumer of randomness in a run has its own generator, named by its purpose and its indices.
-Adding a draw in one place therefore shifts nothing elsewhere, and environment 3 of shard 1 sees the
-same seeds whatever process it lives in.
+Every consumer of randomness in a run has its own generator, identified by its purpose and indices.
+An additional draw in one place therefore changes nothing elsewhere, and environment 3 of shard 1
+gets the same seeds in any process.
 """
 
 import random
@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 
-# The numbers are part of what a seed means: never renumber, only append.
+# These numbers are part of what a seed means: never renumber, only append.
 _PURPOSES = {
     "init": 0,
     "env": 1,
@@ -26,7 +26,7 @@ _PURPOSES = {
 
 
 class Seeds:
-    """All generators of a run, from one `numpy.random.SeedSequence`."""
+    """All generators of a run, derived from one `numpy.random.SeedSequence`."""
 
     def __init__(self, seed: int):
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
@@ -34,15 +34,15 @@ class Seeds:
         self.seed = int(seed)
 
     def sequence(self, purpose: str, *index: int) -> np.random.SeedSequence:
-        """The seed sequence of a purpose; indices tell consumers of one purpose apart."""
+        """The seed sequence for a purpose; indices distinguish consumers with the same purpose."""
         return np.random.SeedSequence(self.seed, spawn_key=(_PURPOSES[purpose], *index))
 
     def generator(self, purpose: str, *index: int) -> np.random.Generator:
-        """A fresh generator for a purpose."""
+        """A new generator for a purpose."""
         return np.random.default_rng(self.sequence(purpose, *index))
 
     def integer(self, purpose: str, *index: int) -> int:
-        """A 32-bit integer, for interfaces that take an integer seed."""
+        """A 32-bit integer seed, for interfaces that need an integer."""
         return int(self.sequence(purpose, *index).generate_state(1)[0])
 
 
@@ -63,7 +63,7 @@ def global_state() -> dict[str, Any]:
 
 
 def set_global_state(state: dict[str, Any]) -> None:
-    """Put back what `global_state` returned."""
+    """Restore what `global_state` returned."""
     py, npy = state["python"], state["numpy"]
     random.setstate((py["version"], tuple(int(w) for w in py["words"]), py["gauss"]))
     np.random.set_state((npy["name"], npy["keys"], npy["pos"], npy["has"], npy["cached"]))

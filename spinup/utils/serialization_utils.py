@@ -1,8 +1,8 @@
-"""Turn any object into something ``json.dumps(..., allow_nan=False)`` accepts.
+"""Turn any object into something that ``json.dumps(..., allow_nan=False)`` accepts.
 
-A configuration holds what a training function was called with: numbers, but also classes, lambdas,
-partials, spaces, environments, even the logger. A reader of ``config.json`` wants the short name
-of each; the program that writes it must never fail on one.
+A configuration holds the arguments of a training function: numbers, but also classes, lambdas,
+partials, spaces, environments, even the logger. A reader of ``config.json`` wants a short name for
+each. Writing it must never fail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-MAX_DEPTH = 12  # deeper than any sane configuration; an object graph ends in a repr there
+MAX_DEPTH = 12  # deeper than any sane configuration; what is deeper is shown by its repr
 MAX_ITEMS = 1000  # of one list, dict or array
 MAX_NODES = 20_000  # of the whole result
 MAX_TEXT = 300  # characters of a repr
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Is ``v`` strict JSON as it stands? NaN and infinity are not: other parsers refuse them."""
+    """Whether ``v`` is strict JSON; NaN and infinity are not, because other parsers refuse them."""
     try:
         json.dumps(v, allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -38,18 +38,18 @@ def is_json_serializable(v: Any) -> bool:
 
 
 def convert_json(obj: Any) -> Any:
-    """Return a JSON-serializable rendering of ``obj``; never raises, never runs for long.
+    """Render ``obj`` as JSON-serializable data; never raises and never takes long.
 
-    Tuples and sets become lists and keys become strings. Functions and classes go by their name,
-    partials show what they bind, NumPy values become numbers and lists, NaN and infinities the
-    strings ``"nan"``, ``"inf"`` and ``"-inf"``. Other objects show their own text, or the
-    attributes they hold. Cycles and whatever is too large or too deep end in a short ``repr``.
+    Tuples and sets become lists, and keys become strings. Functions and classes become their names.
+    Partials show what they bind. NumPy values become numbers and lists. NaN and infinity become
+    ``"nan"``, ``"inf"`` and ``"-inf"``. Other objects show their own text or their attributes.
+    Cycles, and objects that are too large or too deep, end in a short ``repr``.
     """
     return _Converter().convert(obj, depth=0)
 
 
 class _Converter:
-    """One conversion: what is being visited (cycles) and how much was produced (size)."""
+    """The state of one conversion: the objects being visited (for cycles) and the size so far."""
 
     def __init__(self) -> None:
         self.open_ids: set[int] = set()
@@ -62,7 +62,7 @@ class _Converter:
         if isinstance(obj, str):
             return str.__str__(obj)  # a plain str, also for np.str_ and string enums
         if isinstance(obj, int) and not isinstance(obj, Enum):
-            # Python itself refuses to print integers of more than some thousand digits
+            # Python refuses to print integers with more than a few thousand digits
             return int(obj) if obj.bit_length() <= 4096 else f"<int of {obj.bit_length()} bits>"
         if isinstance(obj, float):
             return float(obj) if math.isfinite(obj) else str(float(obj))
@@ -93,7 +93,7 @@ class _Converter:
         if isinstance(obj, (set, frozenset)):
             if len(obj) > MAX_ITEMS:
                 return short_repr(obj)
-            # a set of strings comes in another order in every process
+            # the order of a set of strings differs between processes
             return [self.convert(v, depth) for v in sorted(obj, key=short_repr)]
         if isinstance(obj, os.PathLike):
             return os.fsdecode(os.fspath(obj))
@@ -112,7 +112,7 @@ class _Converter:
         out: dict[str, Any] = {}
         for key, value in obj.items():
             name = key if type(key) is str else (_name_of(key) or short_repr(key))
-            while name in out:  # 1 and "1" are two keys here and must stay two
+            while name in out:  # 1 and "1" are different keys and must stay different
                 name += "'"
             out[name] = self.convert(value, depth)
         return out
@@ -124,7 +124,7 @@ class _Converter:
         if isinstance(obj, np.generic) and not isinstance(obj, (np.number, np.bool_)):
             return str(obj)  # dates, text, records
         plain = obj.tolist()
-        if isinstance(plain, np.generic):  # longdouble has no Python number of its size
+        if isinstance(plain, np.generic):  # no Python number has the size of a longdouble
             return str(plain)
         return self.convert(plain, depth)
 
@@ -136,7 +136,7 @@ def short_repr(obj: Any) -> str:
             text = _reprlib().repr(obj)
         else:
             text = str(obj)
-    # a foreign __repr__ can raise anything, and writing a configuration must not stop for it
+    # A user's __repr__ can raise anything, and writing a configuration must not fail.
     except Exception as error:
         text = f"<{type(obj).__name__}: its repr raised {type(error).__name__}>"
     text = " ".join(_ADDRESS.sub("", text).split())
@@ -144,7 +144,7 @@ def short_repr(obj: Any) -> str:
 
 
 def vars_of(obj: Any) -> dict[str, Any]:
-    """The instance attributes of ``obj``; empty for one that has no ``__dict__``."""
+    """The instance attributes of ``obj``; empty if it has no ``__dict__``."""
     try:
         return dict(vars(obj))
     except TypeError:
@@ -159,10 +159,10 @@ def _reprlib() -> reprlib.Repr:
 
 
 def _name_of(obj: Any) -> str | None:
-    """The name of a function, class or module; an instance has none."""
+    """The name of a function, class or module; None for an instance."""
     try:
         name = getattr(obj, "__name__", None)
-    except Exception as error:  # a foreign __getattr__ can raise anything
+    except Exception as error:  # a user's __getattr__ can raise anything
         return f"<{type(obj).__name__}: its attributes raised {type(error).__name__}>"
     return name if isinstance(name, str) else None
 
@@ -172,5 +172,5 @@ def _has_own_text(obj: Any) -> bool:
 
 
 def _is_tensor(obj: Any) -> bool:
-    """A torch tensor, told without importing torch."""
+    """Whether ``obj`` is a torch tensor; does not import torch."""
     return any(c.__module__ == "torch" and c.__name__ == "Tensor" for c in type(obj).__mro__)
