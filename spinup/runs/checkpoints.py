@@ -91,7 +91,7 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
         shutil.rmtree(tmp, ignore_errors=True)
         raise
     fsync_folder(folder)
-    if taken:  # the loader reads both names, so the new checkpoint counts since the rename above
+    if taken:  # load_checkpoint reads both names, so the new checkpoint already counts
         _promote(placed)
     _prune(folder, keep, newest=final, known=pieces)
     return final

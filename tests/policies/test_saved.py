@@ -61,7 +61,7 @@ def test_pickles_in_place_of_policy_files_execute_nothing(tmp_path):
         with pytest.raises(SpinupError):
             load_policy(tmp_path)
         (folder / name).write_bytes(good[folder / name])
-    # a hash that vouches for the pickle does not help it
+    # the right hash does not help a pickle
     (folder / "policy.safetensors").write_bytes(bomb)
     meta = json.loads(good[folder / "policy.json"])
     meta["tensors"] = sha256_file(folder / "policy.safetensors")

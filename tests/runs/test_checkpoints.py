@@ -35,7 +35,7 @@ def assert_same(a, b):
 
 
 def state_of(step):
-    """A state whose parts all tell the step, so that a mixture would show."""
+    """A state in which every part contains the step, so that a mixture would show."""
     return {"step": step, "weights": np.full(5000, step, np.float32), "key": (step, [step])}
 
 
@@ -157,7 +157,7 @@ def test_full_disk_keeps_the_earlier_checkpoints(small_disk, free, step):
     assert leftovers(folder) == []
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
     assert load_quietly(folder)[0]["step"] == 2
-    save_checkpoint(folder, state_of(9), 9)  # with room again, it goes on
+    save_checkpoint(folder, state_of(9), 9)  # with space on the disk, saving works again
     assert load_quietly(folder)[0]["step"] == 9
 
 
@@ -238,7 +238,7 @@ def test_manifest_of_another_checkpoint_is_refused(two):
         assert load_checkpoint(two.parent)[0]["step"] == 1
 
 
-def test_manifest_that_vouches_for_nothing_is_refused(two):
+def test_manifest_that_lists_no_files_is_refused(two):
     body = {"format": checkpoints.FORMAT, "step": 2, "serial": 9, "files": {}}
     (two / "manifest.json").write_bytes(checkpoints._render_manifest(body))
     with pytest.warns(RuntimeWarning, match=two.name):
@@ -246,7 +246,7 @@ def test_manifest_that_vouches_for_nothing_is_refused(two):
 
 
 class Bomb:
-    """Unpickling this makes a file."""
+    """Unpickling this creates a file."""
 
     def __init__(self, target):
         self.target = target
@@ -265,7 +265,7 @@ def test_pickle_in_place_of_a_file_runs_nothing(two, name, tmp_path):
     (two / name).write_bytes(bomb)
     with pytest.warns(RuntimeWarning):
         load_checkpoint(two.parent)
-    # also with a manifest that vouches for it
+    # also with a manifest that has its hash
     entries = {n: (two / n).read_bytes() for n in FILES[:2]}
     files = {n: {"size": len(d), "sha256": sha256_file(two / n)} for n, d in entries.items()}
     body = {"format": checkpoints.FORMAT, "step": 2, "serial": 9, "files": files}
@@ -379,7 +379,7 @@ def crashes_at_every_call(folder, prepare, action):
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("step", [2, 3], ids=["same_step", "next_step"])
 def test_a_crash_at_any_call_leaves_a_valid_checkpoint(tmp_path, monkeypatch, keep, step):
-    """Whole: the old one or the new one, without a warning. The next save works and cleans up."""
+    """The old or the new one is intact, without a warning; the next save works and cleans up."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # a process dies here, not the machine
     lasting = Piece({"step": np.arange(100)})  # the same file for all of them
 
@@ -425,7 +425,7 @@ while True:
 
 
 def test_kill_9_at_random_instants_always_leaves_a_valid_checkpoint(tmp_path):
-    """And never loses a save that had returned."""
+    """A save that has returned is never lost."""
     rng = random.Random(0)
     step = 0
     for _ in range(10):

@@ -226,7 +226,7 @@ def test_colorize_wraps_in_escape_codes():
         colorize("hi", "pink")
 
 
-def test_log_is_coloured_unless_asked_not_to(tmp_path, capsys, monkeypatch):
+def test_log_is_colored_unless_asked_not_to(tmp_path, capsys, monkeypatch):
     logger = Logger(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     capsys.readouterr()
@@ -328,24 +328,24 @@ def make_old_run(folder, finished=False):
     }
 
 
-def test_old_run_is_kept_aside_whole(tmp_path, capsys):
-    old = make_old_run(tmp_path)
+def test_old_run_is_moved_to_old_whole(tmp_path, capsys):
+    before = make_old_run(tmp_path)
     capsys.readouterr()
     logger = Logger(tmp_path)
     write_rows(logger, 1)
-    aside = tmp_path / ".old" / "001"
-    kept = {p.relative_to(aside): p.read_bytes() for p in aside.rglob("*") if p.is_file()}
-    assert kept == old and len(old) == 6
+    old = tmp_path / ".old" / "001"
+    kept = {p.relative_to(old): p.read_bytes() for p in old.rglob("*") if p.is_file()}
+    assert kept == before and len(before) == 6
     assert len(table(tmp_path).splitlines()) == 2
     assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()
     assert (tmp_path / "notes.md").read_text() == "mine"
     logger.close()
     Logger(tmp_path).close()
     assert (tmp_path / ".old" / "002" / "progress.txt").exists()
-    assert kept[Path("progress.txt")] == (aside / "progress.txt").read_bytes()
+    assert kept[Path("progress.txt")] == (old / "progress.txt").read_bytes()
 
 
-def test_keeping_aside_is_said_in_one_line_also_when_quiet(tmp_path, capsys):
+def test_moving_an_old_run_is_reported_in_one_line_even_when_quiet(tmp_path, capsys):
     make_old_run(tmp_path, finished=True)
     capsys.readouterr()
     Logger(tmp_path, quiet=True).close()
@@ -734,7 +734,7 @@ def die_at_call(n):
 
 
 def test_a_crash_at_any_call_leaves_a_loadable_policy(tmp_path):
-    """Two files cannot be replaced at once: what counts must be one whole pair at every instant."""
+    """Two files cannot be replaced at once, yet at every instant one whole pair must count."""
     model = torch.nn.Linear(2, 2)
 
     def save(folder, version):

@@ -1,4 +1,4 @@
-"""Files of a run directory replaced by hostile ones: nothing in them runs, nothing falls over.
+"""Hostile files in a run directory: nothing in them runs, and nothing crashes.
 
 For every file of a run and every payload: the policy is loaded, played and exported, the run is
 resumed and plotted. Each either works, because that file is not needed for it, or ends in one
@@ -141,7 +141,7 @@ def copies(tiny_runs, tmp_path, monkeypatch):
 
 
 def try_everything(algo, run, name):
-    """What became of loading, playing, exporting, resuming and plotting."""
+    """The outcomes of loading, playing, exporting, resuming and plotting."""
     results = {"load": outcome(play, run)}
     results["play"] = tp.main([str(run), "-nr", "-n", "1", "-l", "2", "--seed", "0"])
     if name.startswith("pyt_save/policy"):
@@ -174,7 +174,7 @@ def test_no_file_of_a_run_executes_anything(copies, tmp_path, algo, payload):
 
 
 def test_the_bomb_would_go_off(tmp_path):
-    """The tests above do not pass for want of powder."""
+    """The payloads of the tests above really execute when they are unpickled."""
     trace = tmp_path / "executed"
     for opens in (
         lambda: pickle.loads(PAYLOADS["pickle"](Bomb(trace))),
@@ -338,7 +338,7 @@ def test_a_forged_checkpoint_is_one_sentence(copies, algo):
             run = copies(algo)
             forge(run, "state.json", json.dumps(replaced(whole, place, value)).encode())
             result = outcome(resume, algo, run)
-            # Another clock, or a run that is over, is no fault.
+            # Another time, or a run that is complete, is fine.
             fine = [("seconds", 0.5), ("epoch", 10**30), ("total_steps", 10**30)]
             assert (result != "ok") != ((*place, value) in fine), (place, value)
 

@@ -25,12 +25,12 @@ FIELDS = {"x": ((2,), np.float32), "k": ((), np.int64), "flag": ((), np.bool_)}
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    """Nobody pulls the plug here."""
+    """No power failure here, so no waiting for the disk."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def make_ring(size=100, chunk_rows=10):
-    """A ring of several chunks, though it is small."""
+    """A small ring that still has several chunks."""
     ring = Ring(size, FIELDS)
     ring.chunk_rows = chunk_rows
     ring._pieces = [None] * -(-size // chunk_rows)
@@ -38,7 +38,7 @@ def make_ring(size=100, chunk_rows=10):
 
 
 def add(ring, n):
-    """Append n rows that tell their number."""
+    """Append n rows that contain their number."""
     k = np.arange(ring.total, ring.total + n)
     ring.store({"x": np.stack([k, -k], 1), "k": k, "flag": k % 2 == 0})
 
@@ -63,7 +63,7 @@ def load(folder, **kwargs):
 
 
 def on_disk(folder):
-    """Name -> what changes when a file is written again."""
+    """File name -> what changes when the file is written again."""
     found = (folder / "pieces").iterdir() if (folder / "pieces").exists() else ()
     return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in found}
 
@@ -154,7 +154,7 @@ def test_what_comes_back_is_what_was_there_after_any_number_of_saves(tmp_path):
             loaded, _ = load(tmp_path, size=73)
             assert rows_of(loaded) == rows_of(ring) and loaded.total == ring.total
             if rng.random() < 0.3:
-                ring = loaded  # a resumed run goes on from it
+                ring = loaded  # a resumed run continues from it
     assert ring.total > 5 * 73
 
 
@@ -300,7 +300,7 @@ def test_a_checkpoint_with_a_damaged_piece_does_not_count_as_kept(two):
 
 
 def forge(path, change):
-    """Rewrite a manifest, with a hash that vouches for it."""
+    """Rewrite a manifest, with its right hash."""
     body = json.loads((path / "manifest.json").read_text())
     body.pop("manifest_sha256")
     change(body)
@@ -346,7 +346,7 @@ def test_a_manifest_whose_pieces_make_no_sense_is_refused(two, change):
 
 
 class Bomb:
-    """Unpickling this makes a file."""
+    """Unpickling this creates a file."""
 
     def __init__(self, target):
         self.target = target
@@ -367,7 +367,7 @@ def test_a_pickle_in_place_of_a_piece_runs_nothing(two, tmp_path):
     file.write_bytes(bomb)
     forge(newest, lambda body: body["pieces"].update({name: entry_of(file)}))
     state, path = load_checkpoint(newest.parent)
-    assert path == newest  # the manifest vouches for it
+    assert path == newest  # the manifest has its hash
     with pytest.raises(SpinupError, match="not a readable safetensors file"):
         make_ring().load_state_dict(state["ring"])
     assert not target.exists()

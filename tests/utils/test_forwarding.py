@@ -1,4 +1,4 @@
-"""Old import paths offer what lives elsewhere, at run time and to type checkers."""
+"""Old import paths offer names that live elsewhere, at run time and to type checkers."""
 
 import ast
 import importlib

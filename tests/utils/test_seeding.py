@@ -1,4 +1,4 @@
-"""One seed, many generators: apart from each other, the same every time, and put back exactly."""
+"""One seed, many generators: independent, reproducible, and restored exactly."""
 
 import itertools
 import json
