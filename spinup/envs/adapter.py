@@ -1,18 +1,18 @@
-"""Whatever `env_fn()` returns, as an environment that every algorithm understands.
+"""Turns whatever `env_fn()` returns into an environment that every algorithm understands.
 
     env = adapt_env(env_fn())
     o, info = env.reset(seed=0)
     o2, r, terminated, truncated, info = env.step(a)
 
-Two small wrappers, each put on only where it is needed:
+There are two small wrappers, each applied only where it is needed:
 
-- `InterfaceAdapter`: the old interface (`step` returns four values, `reset` only an observation and
-  takes no seed) and objects that are no `gymnasium.Env` at all.
-- `SpaceAdapter`: observations become one float array (Discrete as one-hot, Dict and others
-  flattened) and discrete actions count from zero.
+- `InterfaceAdapter` (`spinup.envs.old_interface`) is for the old interface, where `step` returns
+  four values and `reset` returns only an observation and takes no seed, and for objects that are
+  not a `gymnasium.Env`.
+- `SpaceAdapter` turns observations into one float array (Discrete as one-hot, Dict and others
+  flattened) and makes discrete actions count from zero.
 
-An environment that needs neither comes back as the same object, because a wrapper costs time on
-every step.
+An environment that needs neither is returned as it is, because a wrapper costs time on every step.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def adapt_env(env: Any) -> Any:
 
     Args:
         env: a `gymnasium.Env`; an environment with the old interface; an object that has
-            `observation_space`, `action_space`, `reset` and `step`; or a `VectorEnv`, which comes
-            back untouched.
+            `observation_space`, `action_space`, `reset` and `step`; or a `VectorEnv`, which is
+            returned unchanged.
 
     Returns:
-        `env` itself where nothing has to be adapted, else a `gymnasium.Env` around it. Where
-        Gymnasium's own wrappers (`TimeLimit`, as `gymnasium.make` adds it) surround an environment
-        that may have the old interface, the adapter goes underneath them, in place.
+        `env` itself if nothing has to be adapted, else a `gymnasium.Env` around it. If Gymnasium's
+        own wrappers (such as the `TimeLimit` of `gymnasium.make`) surround an environment that may
+        have the old interface, the adapter is inserted below them, in place.
 
     Raises:
-        SpinupError: `env` is no environment.
+        SpinupError: `env` is not an environment.
     """
     if isinstance(env, VectorEnv):
         return env
@@ -73,7 +73,7 @@ def layers(env: Any) -> Iterator[Any]:
         if isinstance(env, gymnasium.Wrapper | Adapter):
             env = env.env  # type: ignore[union-attr]
         elif isinstance(env, gymnasium.Env | VectorEnv):
-            return  # a base environment may well have an attribute `env` of its own
+            return  # a base environment may have an unrelated attribute `env`
         else:
             inner = getattr(env, "env", None)
             env = inner if hasattr(inner, "step") and hasattr(inner, "reset") else None
@@ -83,7 +83,7 @@ def _check_is_env(env: Any) -> None:
     if isinstance(env, type):
         raise SpinupError(
             f"env_fn() returned the class {env.__name__}: return an environment, "
-            f"{env.__name__}(...), or pass the class itself as env_fn."
+            f"{env.__name__}(...), or pass the class itself as env_fn"
         )
     missing = [
         name
@@ -93,8 +93,8 @@ def _check_is_env(env: Any) -> None:
     if missing:
         raise SpinupError(
             f"env_fn() returned {'None' if env is None else 'a ' + type(env).__name__}, which is "
-            f"no environment as it has no {' and no '.join(missing)}: return one made by "
-            "gymnasium.make, for example."
+            f"not an environment because it has no {' and no '.join(missing)}: return one, for "
+            "example from gymnasium.make"
         )
 
 
@@ -133,7 +133,7 @@ def _needs_space_adapter(observation_space: spaces.Space, action_space: spaces.S
 def _is_flattened(space: spaces.Space) -> bool:
     if isinstance(space, spaces.Box):
         return space.shape == ()
-    # What networks cannot take (Text, Graph) stays for `check_spaces` to name with the algorithm.
+    # What networks cannot take (Text, Graph) is left to `check_spaces`, which names the algorithm.
     return observation_fault(space) is None
 
 
@@ -141,8 +141,8 @@ class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructor
     """Observations as one float32 array, discrete actions counted from zero.
 
     A Discrete observation becomes a one-hot vector; MultiDiscrete, MultiBinary, Dict and Tuple are
-    flattened as Gymnasium does it; a Box of any shape but () stays as it is, dtype included.
-    Networks number discrete actions from 0: an action `a` reaches the environment as `start + a`.
+    flattened as Gymnasium does it. A Box of any shape but () keeps its shape and dtype.
+    Networks number discrete actions from 0; the environment receives `start + a` for an action `a`.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -156,7 +156,7 @@ class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructor
             )
             flat = spaces.flatten_space(self._raw)
             assert isinstance(flat, spaces.Box)
-            with np.errstate(over="ignore"):  # a bound beyond float32 is no bound: infinity
+            with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
                 low, high = flat.low.astype(np.float32), flat.high.astype(np.float32)
             self.observation_space = spaces.Box(low, high, dtype=np.float32)
         actions = env.action_space
@@ -171,12 +171,12 @@ class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructor
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """As the environment's, with the observation converted."""
+        """Reset the environment and convert the observation."""
         o, info = self.env.reset(seed=seed, options=options)
         return (o if self._convert is None else self._convert(o)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """As the environment's, with the action shifted and the observation converted."""
+        """Shift the action, step the environment and convert the observation."""
         if self._start is not None:
             action = action + self._start
         o, r, terminated, truncated, info = self.env.step(action)
@@ -188,10 +188,10 @@ class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructor
         space = self._raw
         assert isinstance(space, spaces.Discrete)
         index = int(o) - int(space.start)
-        if not 0 <= index < space.n:  # a negative index would silently be another state
+        if not 0 <= index < space.n:  # a negative index would silently mean another state
             raise SpinupError(
                 f"the environment returned the observation {o}, which is not in its "
-                f"observation space {space}: correct the one or the other."
+                f"observation space {space}: correct one of them"
             )
         vector = np.zeros(int(space.n), dtype=np.float32)
         vector[index] = 1.0

@@ -1,11 +1,12 @@
-"""Flip bits until they are those of the goal: the smallest task that needs hindsight.
+"""Flip bits until they match the goal: the smallest task that needs hindsight.
 
     env = gymnasium.make("spinup/BitFlip-v0", n=15)
 
-The state is `n` bits and action i flips bit i (Andrychowicz et al. 2017, section 3.1). Every step
-costs -1 until the goal is reached, which pays 0 and ends the episode; after `n` steps it is cut.
-Random flips practically never meet a goal of more than a dozen bits, so without hindsight there is
-nothing to learn from, while every episode shows how to reach the states it went through.
+The state is `n` bits, and action i flips bit i (Andrychowicz et al. 2017, section 3.1). Every step
+has reward -1, except that reaching the goal has reward 0 and terminates the episode; after `n`
+steps it is truncated. Random flips practically never reach a goal of more than a dozen bits, so
+without hindsight there is nothing to learn from. With it, every episode shows how to reach the
+states it went through.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class BitFlip(gymnasium.Env):
     as they are) and `desired_goal` (the bits as they should be).
 
     Args:
-        n: how many bits, and how many steps there are to set them; 1 or more.
-        render_mode: None, the only one there is.
+        n: number of bits, and of steps to set them; at least 1.
+        render_mode: None; no other is supported.
     """
 
     metadata = {"render_modes": []}
 
     def __init__(self, n: int = 15, render_mode: str | None = None) -> None:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise SpinupError(f"n={n!r} must be a whole number of bits, 1 or more")
+            raise SpinupError(f"n={n!r} must be a whole number of bits, at least 1")
         self.n = int(n)
         self.render_mode = render_mode
         bits = spaces.MultiBinary(self.n)
@@ -49,11 +50,11 @@ class BitFlip(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Draw the bits and another setting of them as the goal, both uniformly."""
+        """Draw the bits, and a different goal, both uniformly."""
         super().reset(seed=seed)
         self._bits = self.np_random.integers(2, size=self.n, dtype=np.int8)
         self._goal = self._bits
-        while np.array_equal(self._goal, self._bits):  # a goal already reached is none
+        while np.array_equal(self._goal, self._bits):  # the goal must not be reached already
             self._goal = self.np_random.integers(2, size=self.n, dtype=np.int8)
         self._t = 0
         self._running = True
@@ -75,11 +76,11 @@ class BitFlip(gymnasium.Env):
         return self._observation(), r, terminated, truncated, {"is_success": terminated}
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """0 where the goal is achieved, else -1: one number, or one for each row of a batch."""
+        """0 if the goal is achieved, else -1: one number, or one per row of a batch."""
         return self.compute_terminated(achieved_goal, desired_goal, info).astype(np.float32) - 1.0
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Whether the goal is achieved: one answer, or one for each row of a batch."""
+        """Whether the goal is achieved: one answer, or one per row of a batch."""
         return np.all(np.asarray(achieved_goal) == np.asarray(desired_goal), axis=-1)
 
     def _observation(self) -> dict[str, np.ndarray]:

@@ -1,16 +1,16 @@
 """Goal environments: which parts of an observation are goals, and what reaching one is worth.
 
-A goal environment, as Gymnasium-Robotics has them, observes a dict of `observation`,
-`achieved_goal` and `desired_goal`, and has the method `compute_reward(achieved_goal, desired_goal,
-info)`, so that any transition can be paid as if it had had another goal. `compute_terminated`, with
-the same arguments, is optional.
+A goal environment, as in Gymnasium-Robotics, has observations that are a dict of `observation`,
+`achieved_goal` and `desired_goal`. Its method `compute_reward(achieved_goal, desired_goal, info)`
+gives the reward of any transition for another goal. `compute_terminated`, with the same arguments,
+is optional.
 
     goals = Goals(env_fn())
     row[goals.desired]                    # the desired goal within a flattened observation
-    goals.reward(achieved, desired)       # one number a row
+    goals.reward(achieved, desired)       # one number per row
 
-`adapt_env` flattens the dict into one vector, which is what buffers hold and policies are given;
-`Goals` says where in it the parts are.
+`adapt_env` flattens the dict into one vector, which buffers store and policies see. `Goals` tells
+where the parts are in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
 class Goals:
-    """What relabelling needs to know of a goal environment.
+    """What relabeling needs to know about a goal environment.
 
     Args:
         env: the environment, as `env_fn` returns it.
@@ -42,7 +42,7 @@ class Goals:
         width: length of the flattened observation.
 
     Raises:
-        SpinupError: `env` is no goal environment.
+        SpinupError: `env` is not a goal environment.
     """
 
     def __init__(self, env: Any, who: str = "her") -> None:
@@ -57,27 +57,28 @@ class Goals:
         goal_space, achieved_space = space["desired_goal"], space["achieved_goal"]
         if _kind(goal_space) != _kind(achieved_space):
             raise SpinupError(
-                f"{who} puts achieved goals in the place of desired ones, and those of this "
-                f"environment differ ({achieved_space} and {goal_space}): give both the same space."
+                f"{who} replaces desired goals by achieved ones, but their spaces in this "
+                f"environment differ ({achieved_space} and {goal_space}): give both the same space"
             )
         self._reward = _PerGoal(_method(env, "compute_reward"), goal_space)
         terminated = _method(env, "compute_terminated")
         self._terminated = None if terminated is None else _PerGoal(terminated, goal_space)
 
     def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """The environment's rewards for having achieved one goal where another was desired.
+        """The environment's rewards for achieving one goal when another was desired.
 
-        (n, goal) and (n, goal) -> (n,). The `info` that the environment is given is empty.
+        (n, goal) and (n, goal) -> (n,). The environment gets an empty `info`.
         """
         return self._reward(achieved, desired).astype(np.float64)
 
     def terminated(
         self, achieved: np.ndarray, desired: np.ndarray, was_desired: np.ndarray, done: np.ndarray
     ) -> np.ndarray:
-        """Whether episodes that ended or not (`done`, desiring `was_desired`) would have ended.
+        """Whether the episodes would have terminated with the goals `desired`.
 
-        By the environment's `compute_terminated`, where it has one. An end which that does not
-        explain (the robot fell over) had nothing to do with the goal, so it stays an end.
+        `done` tells whether they did with the goals `was_desired`. The answer comes from the
+        environment's `compute_terminated`, if it has one. A termination that this does not explain
+        (the robot fell over) had nothing to do with the goal and remains one.
         """
         if self._terminated is None:
             return done.copy()
@@ -85,7 +86,7 @@ class Goals:
         return self._terminated(achieved, desired).astype(bool) | other_reasons
 
     def success(self, rew: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """Whether the reward of a step is what the desired goal itself pays: it was reached.
+        """Whether the desired goal was reached: the reward is that of the goal itself.
 
         Exact where rewards are sparse (one number for success, another for everything else).
         """
@@ -93,11 +94,11 @@ class Goals:
 
 
 class _PerGoal:
-    """A function of single goals, applied to batches in one call where it allows that."""
+    """A function of single goals, applied to a whole batch in one call if possible."""
 
     def __init__(self, function: Callable[..., Any], space: spaces.Space):
         self.function, self.space = function, space
-        # A flat array of numbers can be given its shape back; one-hot vectors are unflattened.
+        # A flat array of numbers can be reshaped; one-hot vectors have to be unflattened.
         self.batched: bool | None = None if isinstance(space, _ARRAYS) else False
 
     def __call__(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
@@ -117,24 +118,24 @@ class _PerGoal:
             if np.size(answer) != 1:
                 raise SpinupError(
                     f"{self.function.__name__} returned {np.size(answer)} numbers for one goal: "
-                    "let it return one."
+                    "it must return one"
                 )
             answers.append(np.asarray(answer).item())
         return np.array(answers)
 
     def _takes_batches(self, achieved: np.ndarray, desired: np.ndarray) -> bool:
-        """Whether a batch gives what its rows give one by one.
+        """Whether a batch gives the same results as its rows one by one.
 
-        Tried on a number of rows that no dimension of a goal has: a function that sums over the
-        wrong axis then returns the wrong shape, even where its numbers happen to agree.
+        The number of rows is chosen to differ from every dimension of a goal. A function that sums
+        over the wrong axis then returns the wrong shape, even if its numbers happen to agree.
         """
         n = max(self.space.shape or (1,)) + 2
         achieved, desired = (np.resize(x, (n, x.shape[1])) for x in (achieved, desired))
         try:
             batch = self._at_once(achieved, desired)
         except Exception:
-            # Whatever it raises, it was written for one goal at a time, which is all it has to be;
-            # if one fails too, that error is the one to see.
+            # Whatever it raises: it was written for one goal at a time, which is allowed. If a
+            # single goal fails too, the user sees that error.
             return False
         return batch.shape == (n,) and np.allclose(batch, self._one_by_one(achieved, desired))
 
@@ -143,12 +144,12 @@ _ARRAYS = (spaces.Box, spaces.MultiBinary)
 
 
 def _kind(space: spaces.Space) -> tuple[Any, ...]:
-    """What must be the same for a goal of one kind to stand for one of another."""
+    """What two goal spaces must have in common for one goal to replace the other."""
     return type(space).__name__, space.shape, spaces.flatdim(space)
 
 
 def _method(env: Any, name: str) -> Any:
-    """The outermost method of this name: a wrapper may change what the environment pays."""
+    """The outermost method of this name: a wrapper may change the reward."""
     found = (getattr(layer, name, None) for layer in layers(_single(env)))
     return next((method for method in found if callable(method)), None)
 
@@ -162,22 +163,22 @@ def _dict_space(env: Any, who: str) -> spaces.Dict:
     single = adapt_env(_single(env))
     if isinstance(single, VectorEnv):
         raise SpinupError(
-            f"{who} cannot look into a {type(single).__name__}: let env_fn return one environment "
-            "and use num_envs."
+            f"{who} cannot look inside a {type(single).__name__}: let env_fn return a single "
+            "environment and use num_envs"
         )
     space = (single.env if isinstance(single, SpaceAdapter) else single).observation_space
     if not isinstance(space, spaces.Dict):
-        fault = "its observations are no dict"
+        fault = "the observations are not a dict"
     else:
         missing = [key for key in _KEYS if key not in space.spaces]
-        fault = f"its observations lack {' and '.join(missing)}" if missing else ""
+        fault = f"the observations lack {' and '.join(missing)}" if missing else ""
     if not fault and _method(env, "compute_reward") is None:
-        fault = "it has no compute_reward(achieved_goal, desired_goal, info)"
+        fault = "there is no compute_reward(achieved_goal, desired_goal, info)"
     if fault:
         raise SpinupError(
             f"{who} needs a goal environment, whose observations are a dict of observation, "
-            f"achieved_goal and desired_goal, and here {fault}: use one such as spinup/BitFlip-v0 "
-            "or Gymnasium-Robotics' FetchReach."
+            f"achieved_goal and desired_goal, but here {fault}: use one such as spinup/BitFlip-v0 "
+            "or Gymnasium-Robotics' FetchReach"
         )
     assert isinstance(space, spaces.Dict)
     return space

@@ -1,6 +1,6 @@
-"""Environments by id, whatever version of the id a tutorial or an old script asks for.
+"""Environments by id, in whatever version a tutorial or an old script asks for.
 
-env = make_env("LunarLander-v2")         # a warning says that LunarLander-v3 is run instead
+env = make_env("LunarLander-v2")     # makes LunarLander-v3, with a warning
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spinup.utils.errors import SpinupError
 
 __all__ = ["make_env", "resolve_env_id"]
 
-# Packages that register their environments when they are imported, and do so for ids like these.
+# Packages that register environments with ids like these when they are imported.
 _ATARI = (
     r"ALE/.*|.*(NoFrameskip|Deterministic|-ram).*|(Pong|Breakout|SpaceInvaders|Qbert|Seaquest|"
     r"BeamRider|Enduro|MsPacman|Asteroids|Freeway|MontezumaRevenge|Boxing|Assault|Alien)(-v\d+)?"
@@ -33,7 +33,7 @@ _PROVIDERS = (
     (re.compile(_ATARI), "ale_py", "pip install 'spinup[atari]'"),
     (re.compile(_ROBOTICS), "gymnasium_robotics", "pip install gymnasium-robotics"),
 )
-# What the entry point or the failed import speaks of, and the command that installs it.
+# A word in the entry point or the failed import, and the command that installs the package.
 _DEPENDENCIES = (
     ("mujoco", "pip install 'spinup[mujoco]'"),
     ("box2d", "pip install 'spinup[box2d]'"),
@@ -48,15 +48,15 @@ def make_env(
     """Make an environment by its id.
 
     Args:
-        env_id: an id registered with Gymnasium, or `module:id`, which imports `module` first. Where
-            the version is gone, or registered but refusing to run, the newest version that works
-            is made, with a warning that names both.
+        env_id: an id registered with Gymnasium, or `module:id`, which imports `module` first. If
+            this version is gone or does not run, the newest version that works is made, with a
+            warning that names both.
         env_kwargs: arguments of the environment's constructor, and `max_episode_steps`.
-        make_kwargs: more of the same, e.g. `render_mode="rgb_array"`; they win over `env_kwargs`.
+        make_kwargs: more of them, such as `render_mode="rgb_array"`; they override `env_kwargs`.
 
     Raises:
-        SpinupError: an unknown id, an argument the environment does not take, or a package that is
-            not installed, with the command that installs it.
+        SpinupError: the id is unknown, the environment does not take an argument, or a package is
+            not installed (the message has the command that installs it).
     """
     kwargs = _checked_kwargs(env_kwargs, make_kwargs)
     resolved = resolve_env_id(env_id)
@@ -78,25 +78,25 @@ def make_env(
         requested = env_id.rpartition(":")[2]
         if made_id != requested:
             known = parse_env_id(requested)[2] is not None
-            reason = f"is not to be had with gymnasium {gymnasium.__version__}"
+            reason = f"is not available with gymnasium {gymnasium.__version__}"
             warnings.warn(
                 f"{requested} {reason if known else 'names no version'}: running {made_id} "
-                "instead, the newest version that works.",
+                "instead, the newest version that works",
                 stacklevel=2,
             )
         # On the innermost object, so that no wrapper a user adds hides it.
         env.unwrapped._spinup_requested_id = env_id  # type: ignore[attr-defined]
         return env
-    # The newest version is what the user should get to run: ids[1] where there is one.
+    # The user should get the newest version to run: ids[1], if there is one.
     newest = min(1, len(ids) - 1)
     _raise_missing_dependency(env_id, ids[newest], failures[newest])
 
 
 def resolve_env_id(env_id: str) -> str:
-    """The id that `make_env(env_id)` makes, found without making it.
+    """The id that `make_env(env_id)` makes, found without making the environment.
 
-    A `module:` in front stays there, and the module is imported. Ids that are there and fail when
-    made, for want of a package, come back as they are: `env_record` says what was really made.
+    A prefix `module:` is kept, and the module is imported. An id that is registered but fails for
+    lack of a package is returned as it is; `env_record` tells what was really made.
 
     Raises:
         SpinupError: no version of the environment is registered.
@@ -104,7 +104,7 @@ def resolve_env_id(env_id: str) -> str:
     if not isinstance(env_id, str):
         raise SpinupError(
             f"an environment's id is a string such as 'CartPole-v1', not {env_id!r}: pass the id, "
-            "or an env_fn that makes the environment."
+            "or an env_fn that makes the environment"
         )
     module, colon, name_part = env_id.rpartition(":")
     if module:
@@ -114,8 +114,8 @@ def resolve_env_id(env_id: str) -> str:
     except error.Error as failure:
         hint = nearest(name_part, gymnasium.registry)
         raise SpinupError(
-            f"{env_id!r} is no environment id: write [module:][namespace/]Name-v0, such as "
-            f"CartPole-v1{hint or '.'}"
+            f"{env_id!r} is not an environment id: write [module:][namespace/]Name-v0, such as "
+            f"CartPole-v1{hint}"
         ) from failure
 
     versions = _versions(namespace, name)
@@ -125,7 +125,7 @@ def resolve_env_id(env_id: str) -> str:
     if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
         return env_id
     working = [v for v in versions if not _is_stub(gymnasium.registry[_join(namespace, name, v)])]
-    # A version above the newest was never there, so it is a mistake and not a thing of the past.
+    # A version above the newest never existed: it is a mistake, not an old id.
     if working and (version is None or version < working[-1]):
         return module + colon + _join(namespace, name, working[-1])
     _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
@@ -152,8 +152,8 @@ def _join(namespace: str | None, name: str, version: int) -> str:
 def _is_stub(spec: EnvSpec) -> bool:
     """Whether an id is registered only to say that the environment is gone.
 
-    Gymnasium does so for MuJoCo v2 and v3, with a function of its own that raises; its real
-    environments are classes, named by a string.
+    For MuJoCo v2 and v3, Gymnasium registers a function that raises; its real environments are
+    classes, named by a string.
     """
     entry = spec.entry_point
     return inspect.isfunction(entry) and entry.__module__.split(".")[0] == "gymnasium"
@@ -170,11 +170,10 @@ def _import_module(module: str, env_id: str) -> None:
             reason = f"the module {module!r} needs {absent!r}, which is not installed"
         raise SpinupError(
             f"{env_id} cannot be made because {reason}: install it, or run where it can be imported"
-            " from."
         ) from failure
     except (ValueError, TypeError) as failure:
         raise SpinupError(
-            f"{env_id!r} is no environment id: write module:Name-v0 with an importable module."
+            f"{env_id!r} is not an environment id: write module:Name-v0 with an importable module"
         ) from failure
 
 
@@ -184,7 +183,7 @@ def _import_provider(env_id: str) -> None:
         if pattern.fullmatch(env_id):
             if importlib.util.find_spec(module) is None:
                 raise SpinupError(
-                    f"{env_id} needs the package {module}, which is not installed: {install}."
+                    f"{env_id} needs the package {module}, which is not installed: run {install}"
                 )
             importlib.import_module(module)
 
@@ -195,8 +194,8 @@ def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:
     else:
         hint = nearest(name_part, gymnasium.registry)
     raise SpinupError(
-        f"there is no environment {env_id!r} (ids of other packages are written module:Name-v0, "
-        f"and gymnasium.pprint_registry() lists what is there){hint or '.'}"
+        f"there is no environment {env_id!r}: ids of other packages are written module:Name-v0, "
+        f"and gymnasium.pprint_registry() lists those that are registered{hint}"
     )
 
 
@@ -210,17 +209,17 @@ def _checked_kwargs(
 ) -> dict[str, Any]:
     if env_kwargs is not None and not isinstance(env_kwargs, Mapping):
         raise SpinupError(
-            f"env_kwargs must be a dict of the environment's arguments, not {env_kwargs!r}."
+            f"env_kwargs must be a dict of the environment's arguments, not {env_kwargs!r}"
         )
     kwargs = {**(env_kwargs or {}), **make_kwargs}
     if "id" in kwargs:
-        raise SpinupError("env_kwargs must not hold 'id': name the environment with env_id.")
+        raise SpinupError("env_kwargs must not hold 'id': name the environment with env_id")
     limit = kwargs.get("max_episode_steps")
     if limit is not None:
         whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
         if not whole or (limit < 1 and limit != -1):
             raise SpinupError(
-                f"max_episode_steps must be a positive integer (or -1 for none), not {limit!r}."
+                f"max_episode_steps must be a positive integer (or -1 for none), not {limit!r}"
             )
         kwargs["max_episode_steps"] = int(limit)
     return kwargs
@@ -229,8 +228,8 @@ def _checked_kwargs(
 def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     """`gymnasium.make` without its checker, which would cost time on every step.
 
-    Nor with its remark that a newer version exists: a version that works is what was asked for,
-    and of one that does not, `make_env` tells by itself.
+    Its remark that a newer version exists is silenced too: if the version works, it is what the
+    user asked for, and if not, `make_env` gives its own warning.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
@@ -238,7 +237,7 @@ def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
 
 
 def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -> NoReturn:
-    """Name the argument at fault; a TypeError of another origin keeps its traceback."""
+    """Name the wrong argument; a TypeError with another cause keeps its traceback."""
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
@@ -250,17 +249,17 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
         takes = f"it takes {', '.join(others)}" if others else "it takes none"
         hint = nearest(name, others)
         raise SpinupError(
-            f"{env_id} has no argument {name!r} ({takes}): correct env_kwargs{hint or '.'}"
+            f"{env_id} has no argument {name!r} ({takes}): correct env_kwargs{hint}"
         ) from failure
     missing = re.search(r"missing \d+ required .*?argument.*?: '(\w+)'", text)
     if missing and missing[1] in known and missing[1] not in kwargs:
         raise SpinupError(
-            f"{env_id} needs the argument {missing[1]!r}: pass env_kwargs={{{missing[1]!r}: ...}}."
+            f"{env_id} needs the argument {missing[1]!r}: pass env_kwargs={{{missing[1]!r}: ...}}"
         ) from failure
     if "must inherit from the gymnasium.Env" in text or "Gym is incompatible" in text:
         raise SpinupError(
-            f"{env_id} is registered but is no gymnasium.Env: pass an env_fn that makes it instead "
-            "of its id, and it will be adapted."
+            f"{env_id} is registered but is not a gymnasium.Env: instead of its id, pass an env_fn "
+            "that makes it, and it will be adapted"
         ) from failure
     raise failure
 
@@ -276,12 +275,12 @@ def _raise_missing_dependency(
     env_id: str, made_id: str, failure: ImportError | error.Error
 ) -> NoReturn:
     what = env_id if env_id.rpartition(":")[2] == made_id else f"{env_id} (now {made_id})"
-    # Both say what is missing, for different environments: where it lives, what it failed on.
+    # Depending on the environment, its module or the failed import tells what is missing.
     clues = f"{failure} {getattr(failure, 'name', '')} {gymnasium.registry[made_id].entry_point}"
     for clue, install in _DEPENDENCIES:
         if clue in clues.lower():
             raise SpinupError(
-                f"{what} needs {clue}, which is not installed or does not fit: {install}."
+                f"{what} needs {clue}, which is not installed or not compatible: run {install}"
             ) from failure
     reason = " ".join(str(failure).split()).rstrip(".")
-    raise SpinupError(f"{what} cannot be made, install what it needs first: {reason}.") from failure
+    raise SpinupError(f"{what} cannot be made ({reason}): install what it needs") from failure

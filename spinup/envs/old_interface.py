@@ -38,7 +38,7 @@ def adapt_interface(env: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# Which classes certainly have the new interface
+# Which classes are certain to have the new interface
 # ---------------------------------------------------------------------------------------------
 
 
@@ -46,7 +46,7 @@ def _adapt_below_wrappers(env: gymnasium.Env) -> None:
     """Put an adapter under every wrapper that the environment below it may not satisfy.
 
     Methods inherited from Gymnasium's wrappers call `reset(seed=..., options=...)` and unpack five
-    values, which an old environment does not survive, so converting what they return is too late.
+    values. Both fail on an old environment, so converting what a wrapper returns is too late.
     """
     for layer in layers(env):
         if not isinstance(layer, gymnasium.Wrapper):
@@ -64,9 +64,9 @@ def _adapt_below_wrappers(env: gymnasium.Env) -> None:
 def _keeps_interface(cls: type) -> bool:
     """Whether `reset` and `step` of this class are certain to have the new interface.
 
-    What a method returns is known only when it is called, which must not happen here; so a user's
-    class counts as certain when its source says so, in `return` statements with two and five
-    values. "No" is always safe: it costs a wrapper, which looks at what really comes back.
+    What a method returns is known only when it is called, which must not happen here. A user's
+    class therefore counts as certain if its source says so, in `return` statements with two and
+    five values. "No" is always safe: it costs a wrapper, which inspects what is really returned.
     """
     for method, size in (("reset", 2), ("step", 5)):
         owner = defining_class(cls, method)
@@ -79,7 +79,7 @@ def _keeps_interface(cls: type) -> bool:
 
 
 def _returns_tuples_of(function: Any, size: int) -> bool:
-    """Whether the source of `function` is at hand and returns `size` values wherever it returns."""
+    """Whether the source of `function` is available and every `return` has `size` values."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -121,15 +121,16 @@ def _accepts(function: Callable, name: str) -> bool:
 
 _OLD = (
     "has the old environment interface and was adapted: the end of an episode counts as a "
-    "termination unless info['TimeLimit.truncated'] is true."
+    "termination unless info['TimeLimit.truncated'] is true"
 )
 _UNSEEDED = (
-    "cannot be seeded, so its runs do not repeat: give it reset(seed=None) or a method seed(n)."
+    "cannot be seeded, so its runs are not reproducible: give it reset(seed=None) or a method "
+    "seed(n)"
 )
-_NO_OPTIONS = "takes no options in reset: they were ignored."
+_NO_OPTIONS = "takes no options in reset: they were ignored"
 
 
-@functools.cache  # the cache makes it once for a class, however many environments and steps
+@functools.cache  # so it warns once per class, however many environments and steps there are
 def _warn_once(cls: Any, what: str) -> None:
     warnings.warn(f"{cls.__name__} {what}", stacklevel=2)
 
@@ -137,9 +138,9 @@ def _warn_once(cls: Any, what: str) -> None:
 class InterfaceAdapter(Adapter, gymnasium.Env):
     """Gymnasium's interface over an environment that may have the old one.
 
-    The form of every answer is looked at when it comes, so that an environment in the new
-    interface passes through unchanged, and one that is half old works as well.
-    Attributes that are not part of the interface are those of the wrapped environment.
+    It inspects the form of every result. An environment with the new interface therefore passes
+    through unchanged, and one that is only partly old works as well.
+    Attributes that are not part of the interface come from the wrapped environment.
     """
 
     def __init__(self, env: Any) -> None:
@@ -154,20 +155,20 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
             self._warn(_OLD)
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only where normal lookup fails. Private names stop here: copy and pickle ask for
-        # theirs before __init__ has run.
+        # Called only when the normal lookup fails. Private names stop here: copy and pickle look
+        # up theirs before __init__ has run.
         if name.startswith("_") or "env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.env, name)
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost environment, which may be no `gymnasium.Env`."""
+        """The innermost environment, which need not be a `gymnasium.Env`."""
         return getattr(self.env, "unwrapped", self.env)
 
     @property
     def spec(self) -> Any:  # type: ignore[override]
-        """The wrapped environment's spec, where it has one."""
+        """The wrapped environment's spec, if it has one."""
         return getattr(self.env, "spec", None)
 
     def reset(
@@ -175,9 +176,9 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode; returns `(observation, info)` whatever the environment returns.
 
-        A seed goes to the environment's `seed(n)` where it has one, and to `reset(seed=n)` where
-        that takes one. `seed(n)` gets it modulo 2**31, because old environments hand it on to
-        generators that take no more.
+        The seed is passed to the environment's `seed(n)` if it has one, and to `reset(seed=n)` if
+        that takes one. `seed(n)` gets it modulo 2**31, because old environments pass it to
+        generators that accept no more.
         """
         result = self._seeded_reset(seed, options)
         if self._is_new_reset(result):
@@ -188,7 +189,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """One step; `(observation, reward, terminated, truncated, info)` whatever is returned.
 
-        Of the old four values, `done` is a truncation where `info["TimeLimit.truncated"]` is true
+        With the old four values, `done` is a truncation if `info["TimeLimit.truncated"]` is true
         and a termination otherwise, never both.
         """
         result = self.env.step(action)
@@ -197,7 +198,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         if len(result) != 4:
             raise SpinupError(
                 f"{type(self.env).__name__}.step returned {len(result)} values: return "
-                "observation, reward, terminated, truncated and info."
+                "observation, reward, terminated, truncated and info"
             )
         self._warn(_OLD)
         o, r, done, info = result
@@ -208,12 +209,12 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         return o, float(np.asarray(r).item()), done and not truncated, truncated, info
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's `render` returns; None where it has none."""
+        """What the environment's `render` returns; None if it has none."""
         render = getattr(self.env, "render", None)
         return render(*args, **kwargs) if callable(render) else None
 
     def close(self) -> None:
-        """Close the environment, where it can be."""
+        """Close the environment, if it has a `close`."""
         close = getattr(self.env, "close", None)
         if callable(close):
             close()
@@ -235,10 +236,10 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         return self._call_reset(kwargs)
 
     def _call_reset(self, kwargs: dict[str, Any]) -> Any:
-        """`reset(**kwargs)`, without what turns out not to be taken.
+        """Call `reset(**kwargs)`, dropping arguments that turn out not to be accepted.
 
-        A wrapper with `reset(**kwargs)` promises everything and hands it to an environment that
-        may take nothing.
+        A wrapper with `reset(**kwargs)` accepts everything and passes it to an environment that may
+        accept nothing.
         """
         while True:
             try:
@@ -256,7 +257,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
                 self._warn(_UNSEEDED)
 
     def _seed_method(self) -> Callable[[int], Any] | None:
-        """The outermost `seed` in the stack: Gymnasium's wrappers do not hand it on."""
+        """The outermost `seed` in the stack: Gymnasium's wrappers do not forward it."""
         methods = (getattr(layer, "seed", None) for layer in layers(self.env))
         return next((method for method in methods if callable(method)), None)
 
@@ -269,10 +270,10 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
 
 
 class _ResetAdapter(InterfaceAdapter):
-    """Takes a seed for an old environment below an old wrapper, and leaves its answers old.
+    """Takes a seed for an old environment below an old wrapper, and leaves its results old.
 
-    A wrapper that unpacks four values but inherits Gymnasium's `reset` needs just that; the
-    adapter around the wrapper converts what comes out.
+    A wrapper that unpacks four values but inherits Gymnasium's `reset` needs exactly that; the
+    adapter around the wrapper converts its results.
     """
 
     def reset(
@@ -285,7 +286,7 @@ class _ResetAdapter(InterfaceAdapter):
 
 
 def _as_observation(o: Any, space: spaces.Space) -> Any:
-    """An array where the space is a Box: old environments return lists and scalars too."""
+    """An array if the space is a Box: old environments return lists and scalars too."""
     if isinstance(space, spaces.Box) and not isinstance(o, np.ndarray):
         return np.asarray(o, dtype=space.dtype).reshape(space.shape)
     return o
@@ -299,8 +300,8 @@ def _as_observation(o: Any, space: spaces.Space) -> Any:
 def convert_space(space: Any) -> spaces.Space:
     """A Gymnasium space from any object that has the attributes of one (old `gym`, user classes).
 
-    Told apart by what they have: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own spaces
-    come back as they are.
+    Its attributes tell the kind: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own spaces
+    are returned as they are.
     """
     if isinstance(space, spaces.Space):
         return space

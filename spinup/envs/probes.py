@@ -1,21 +1,21 @@
-"""Small environments whose values and best actions are known, to tell which part of an algorithm
-is broken.
+"""Small environments with known values and best actions, to find out which part of an algorithm is
+broken.
 
     env = gymnasium.make("spinup/ProbeTwoStep-v0").unwrapped
     env.true_value(obs, gamma)     # what the critic must learn
-    env.optimal_action(obs)        # what the policy must learn; None where all are equal
+    env.optimal_action(obs)        # what the policy must learn; None if all are equal
 
-Each adds one thing to those before it, so the first that is not learned names the fault:
+Each adds one thing to those before it, so the first one that is not learned names the fault:
 
 - `ConstantReward`: the value of one observation (loss and optimizer of the critic).
 - `ObservationReward`: values that depend on the observation.
 - `TwoStep`: discounting over one step.
-- `EpisodeEnd`: bootstrapping where an episode is cut, and none where it ends.
-- `ActionReward`: a policy that prefers the better action; bounds of each dimension of a Box.
+- `EpisodeEnd`: bootstrapping where an episode is truncated, and none where it terminates.
+- `ActionReward`: a policy that prefers the better action; the bounds of each dimension of a Box.
 - `ActionObservationReward`: a policy that depends on the observation.
 
-All draws come from the seed given to `reset`. Wrong use is an error: an action outside the action
-space (an on-policy algorithm that does not clip), or a step after the end of an episode.
+All randomness comes from the seed given to `reset`. Wrong use is an error: an action outside the
+action space (an on-policy algorithm that does not clip), or a step after the end of an episode.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _action_space(actions: str) -> spaces.Space:
         return spaces.Box(-1.0, 1.0, (1,), np.float32)
     if actions == "Asymmetric":
         return spaces.Box(_LOW, _HIGH, dtype=np.float32)
-    raise ValueError(f"a probe has no actions of the kind {actions!r}")
+    raise ValueError(f"a probe has no actions of the kind {actions!r}: see `_TARGETS`")
 
 
-# The best action where the observation is above zero, and where it is not.
+# The best action if the observation is above zero, and if it is not.
 _TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
     {
         "Discrete": (1, 0),
@@ -88,7 +88,7 @@ class ProbeEnv(gymnasium.Env):
         raise NotImplementedError
 
     def optimal_action(self, obs: Any) -> Any:
-        """The best action at `obs`, in the form the environment takes; None where all are equal."""
+        """The best action at `obs`, as the environment takes it; None if all are equal."""
         return None
 
     def reset(
@@ -175,11 +175,11 @@ class TwoStep(ProbeEnv):
 class EpisodeEnd(ProbeEnv):
     """Reward 1 on each of `length` steps, then an end of the given kind.
 
-    end="truncated": the observation never changes and the episode is only cut, so the value is
-    that of an endless one, `1 / (1 - gamma)`, everywhere.
-    end="terminated": the observation tells the share of the steps taken, and the value is the sum
-    of what is left: `1 + gamma + ...`, nothing beyond the end.
-    end="none": as "truncated", with the cut left to a time limit around the environment.
+    end="truncated": the observation never changes and the episode is only truncated, so the value
+    is that of an endless episode, `1 / (1 - gamma)`, everywhere.
+    end="terminated": the observation is the fraction of the steps taken, and the value is the sum
+    of the remaining rewards, `1 + gamma + ...`, with nothing beyond the end.
+    end="none": as "truncated", but a time limit around the environment does the truncation.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class ActionReward(ProbeEnv):
 
 
 class ActionObservationReward(ActionReward):
-    """As `ActionReward`, with another target where the random observation is -1 than where +1."""
+    """As `ActionReward`, but the target depends on the random observation, -1 or +1."""
 
     def optimal_action(self, obs: Any) -> Any:
         """The target for the sign of the observation."""

@@ -20,17 +20,17 @@ __all__ = ["env_record", "wrapper_records"]
 
 
 def env_record(env: Any) -> dict[str, Any]:
-    """What is known of how to make this environment again, for `config.json` and saved policies.
+    """How to make this environment again, for `config.json` and saved policies.
 
-    Every value is JSON, and None where it is not known:
+    Every value is JSON, or None if it is not known:
 
-    - `id`: what was made; `requested_id`: what was asked for, where `make_env` made it;
+    - `id`: what was made; `requested_id`: what the user asked `make_env` for;
     - `module`: the module to import first, for ids given as `module:id`;
-    - `kwargs`: of the constructor, without `render_mode`; `exact_kwargs`: whether `kwargs` are the
-      arguments themselves, or some had to be replaced by their `repr`;
+    - `kwargs`: arguments of the constructor, without `render_mode`; `exact_kwargs`: False if some
+      of them had to be replaced by their `repr`;
     - `max_episode_steps`: the shortest time limit in force;
-    - `wrappers`: names of the wrappers, the outermost first, without those of `adapt_env`;
-    - `wrapper_specs`: what `spinup.envs.wrappers` needs to put them on again, the innermost first;
+    - `wrappers`: names of the wrappers, outermost first, without those of `adapt_env`;
+    - `wrapper_specs`: what `spinup.envs.wrappers` needs to apply them again, innermost first;
     - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
 
     Args:
@@ -38,7 +38,7 @@ def env_record(env: Any) -> dict[str, Any]:
     """
     stack = list(layers(env))
     base = getattr(env, "unwrapped", stack[-1])
-    # Not env.spec: wrappers copy it, which fails for some and says nothing more about the base.
+    # Not env.spec: wrappers copy it, which fails for some and adds nothing about the base.
     spec = getattr(base, "spec", None)
     requested = getattr(base, "_spinup_requested_id", None)
     kwargs = getattr(spec, "kwargs", None)
@@ -69,9 +69,9 @@ def env_record(env: Any) -> dict[str, Any]:
 
 
 def wrapper_records(env: Any) -> list[dict[str, Any]]:
-    """Name, class and arguments of every wrapper, the innermost first; all of it JSON.
+    """Name, class and arguments of every wrapper, innermost first, as JSON.
 
-    `kwargs` is None for a wrapper that does not remember them, or whose arguments JSON cannot hold.
+    `kwargs` is None if the wrapper does not remember its arguments or JSON cannot hold them.
     """
     wrappers = [layer for layer in layers(env) if not isinstance(layer, Adapter)][:-1]
     return [_record(wrapper) for wrapper in reversed(wrappers)]
@@ -94,7 +94,7 @@ def _record(wrapper: Any) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `_to_json` keeps the value (a tuple or an array comes back as a list)."""
+    """Whether `_to_json` keeps the value (a tuple or an array becomes a list)."""
     if isinstance(value, dict):
         return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
     if isinstance(value, list | tuple):

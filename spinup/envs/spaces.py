@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 MAX_ELEMENTS = 10**8
-# What an observation may be made of; everything but Box is flattened by `adapt_env`.
+# Supported observation spaces; `adapt_env` flattens all but Box.
 _OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
 
 
 def name_of(space: Any) -> str:
-    """A space in a sentence: its repr, cut where bounds of many dimensions would fill a screen."""
+    """A space in a sentence: its repr, cut if the bounds of many dimensions would fill a screen."""
     text = " ".join(repr(space).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
@@ -52,9 +52,9 @@ def _and(words: Iterable[str]) -> str:
 
 
 def _bound_to_json(values: np.ndarray, bounded: np.ndarray, unbounded: str) -> Any:
-    """One number where all are equal, else a flat list; infinities as strings (JSON has none).
+    """One number if all are equal, else a flat list; infinities as strings (JSON has none).
 
-    An integer Box stores "unbounded" beside its values, as its dtype cannot hold an infinity.
+    An integer Box stores "unbounded" separately, because its dtype cannot hold an infinity.
     """
     flat = [
         value if is_bounded else unbounded
@@ -77,8 +77,8 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
     """A space as a dict that `json.dumps(..., allow_nan=False)` takes; undone by `space_from_json`.
 
     Raises:
-        SpinupError: for a space of another kind than Box, Discrete, MultiDiscrete, MultiBinary,
-            Dict and Tuple, or a Dict whose keys are neither strings nor integers.
+        SpinupError: the space is not a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple,
+            or is a Dict with a key that is neither a string nor an integer.
     """
     if isinstance(space, spaces.Box):
         return {
@@ -109,7 +109,7 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
         for key in space.spaces:
             if not isinstance(key, str | int):
                 raise SpinupError(
-                    f"the key {key!r} of {name_of(space)} cannot be saved: use strings as keys."
+                    f"the key {key!r} of {name_of(space)} cannot be saved: use strings as keys"
                 )
         # Pairs, not an object: the order of the keys is the order of the flattened observation.
         return {
@@ -119,8 +119,8 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [space_to_json(sub) for sub in space.spaces]}
     raise SpinupError(
-        f"{name_of(space)} cannot be saved: spaces of the kinds {_OBSERVATIONS} can, so describe "
-        "the environment with those."
+        f"{name_of(space)} cannot be saved, only {_OBSERVATIONS} can: describe the environment "
+        "with those"
     )
 
 
@@ -128,7 +128,7 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     """The space that `space_to_json` described; nothing in `d` is executed.
 
     Raises:
-        SpinupError: where `d` describes no space.
+        SpinupError: `d` does not describe a space.
     """
     try:
         return _space_from_json(d)
@@ -146,7 +146,7 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         RecursionError,
     ) as error:
         raise SpinupError(
-            f"this is no description of a space, save the policy again: {str(d)[:100]} ({error!r})."
+            f"{str(d)[:100]} does not describe a space ({error!r}): save the policy again"
         ) from error
 
 
@@ -155,7 +155,9 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     if kind == "Box":
         shape, dtype = tuple(d["shape"]), np.dtype(d["dtype"])
         if math.prod(shape) > MAX_ELEMENTS:  # the arrays of its bounds would fill the memory
-            raise SpinupError(f"a space of the shape {str(shape)[:60]} is too large to be real.")
+            raise SpinupError(
+                f"a space of shape {str(shape)[:60]} is too large to be real: save the policy again"
+            )
         low, high = (_bound_from_json(d[end], shape, dtype) for end in ("low", "high"))
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     if kind == "Discrete":
@@ -173,7 +175,7 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         return spaces.Dict([(key, space_from_json(sub)) for key, sub in d["spaces"]])
     if kind == "Tuple":
         return spaces.Tuple([space_from_json(sub) for sub in d["spaces"]])
-    raise SpinupError(f"there is no kind of space called {kind!r}: save the policy again.")
+    raise SpinupError(f"there is no kind of space called {kind!r}: save the policy again")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
 
 
 def observation_fault(space: Any) -> str | None:
-    """Why networks cannot take these observations, to follow the word "which"; None if they can."""
+    """Why networks cannot take these observations, as words after "which"; None if they can."""
     if isinstance(space, spaces.Box):
         return "has no elements" if 0 in space.shape else None
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -198,7 +200,7 @@ def observation_fault(space: Any) -> str | None:
 def check_spaces(
     algo: str, observation_space: Any, action_space: Any, allowed: tuple[str, ...]
 ) -> None:
-    """Refuse, before training, spaces that `algo` cannot work with.
+    """Refuse spaces that `algo` cannot work with, before training.
 
     Args:
         algo: the algorithm's name, for the message.
@@ -207,13 +209,13 @@ def check_spaces(
         allowed: kinds of action spaces the algorithm supports, e.g. `("Box", "Discrete")`.
 
     Raises:
-        SpinupError: one sentence with the algorithm, the space and what is supported.
+        SpinupError: names the algorithm, the space and what is supported.
     """
     fault = observation_fault(observation_space)
     if fault:
         raise SpinupError(
             f"{algo} cannot use the observation space {name_of(observation_space)}, which {fault}: "
-            f"it supports {_OBSERVATIONS} spaces with at least one element."
+            f"it supports {_OBSERVATIONS} spaces with at least one element"
         )
 
     kind = type(action_space).__name__
@@ -226,22 +228,22 @@ def check_spaces(
         if action_space.dtype.kind != "f":
             fault = f"holds {action_space.dtype} values"
         elif action_space.shape == ():
-            fault = "has the shape (), where (1,) is meant"
+            fault = "has the shape () instead of (1,)"
         elif 0 in action_space.shape:
             fault = "has no elements"
     if fault:
         supported = _and("Box (floating-point)" if name == "Box" else name for name in allowed)
         raise SpinupError(
             f"{algo} cannot use the action space {name_of(action_space)}, which {fault}: "
-            f"it supports {supported} actions with at least one element."
+            f"it supports {supported} actions with at least one element"
         )
 
 
 def require_finite_bounds(algo: str, space: spaces.Box) -> None:
     """Refuse a Box whose bounds are infinite, for algorithms that squash actions into them.
 
-    Bounds so wide that their difference overflows float32 (`np.finfo(np.float32).max` is a common
-    way to write "none") count as infinite: the scale of the squash would be.
+    Bounds so wide that their difference overflows float32 count as infinite, because the scale of
+    the squash would be (`np.finfo(np.float32).max` is a common way to write "none").
     """
     with np.errstate(over="ignore", invalid="ignore"):
         width = space.high.astype(np.float32) - space.low.astype(np.float32)
@@ -249,19 +251,19 @@ def require_finite_bounds(algo: str, space: spaces.Box) -> None:
     if bad.size:
         i = int(bad[0])
         raise SpinupError(
-            f"{algo} scales its actions to the bounds of the action space, and dimension {i} of "
+            f"{algo} scales its actions to the bounds of the action space, but dimension {i} of "
             f"{name_of(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
             "give the space finite bounds, for example with gymnasium.wrappers.RescaleAction "
-            "or in the environment itself."
+            "or in the environment itself"
         )
 
 
-# Off-policy algorithms whose policy for a Box is a density.
+# Off-policy algorithms whose policy over a Box is a density.
 DENSITIES = ("sac", "acer")
 
 
 def require_width(algo: str, space: spaces.Box) -> None:
-    """Refuse a dimension that leaves no choice, for policies that have a density over it."""
+    """Refuse a dimension with a single value, for policies that have a density over it."""
     equal = np.flatnonzero((space.high <= space.low).ravel())
     if equal.size:
         i = int(equal[0])

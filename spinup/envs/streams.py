@@ -1,12 +1,12 @@
 """Environments that run side by side, each an endless stream of episodes.
 
-An algorithm sees `num_envs` current observations, hands in `num_envs` actions and gets the
-transitions back. Episodes that end start again at once, and the observation an episode really ended
-in (`next_obs`) is never mixed up with the first one of the next (`obs`).
+An algorithm sees `num_envs` current observations, passes in `num_envs` actions and gets the
+transitions. When an episode ends, the next one starts at once. The last observation of an episode
+(`next_obs`) is never confused with the first one of the next episode (`obs`).
 
-Each stream draws a fresh seed for every episode from its own generator. Reset seed plus the actions
-since then are enough to bring a deterministic environment back to where it was, bit for bit, which
-is how a stopped run continues in the middle of an episode.
+Each stream draws a new seed for every episode from its own generator. The reset seed and the
+actions since then are enough to restore a deterministic environment bit for bit. This is how a
+stopped run continues in the middle of an episode.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def make_streams(
 ) -> Streams | VectorStreams:
     """`num_envs` streams of episodes of the environments that `env_fn` makes.
 
-    `seeds(i)` is the seed sequence of environment i. `vector='async'` puts each environment into a
-    process of its own. `env_fn` may return a Gymnasium `VectorEnv`; its size then replaces
-    `num_envs`, and Gymnasium's own synchronous and asynchronous ones are taken apart so that each
-    of their environments can be seeded, restarted and restored alone.
+    `seeds(i)` is the seed sequence of environment i. `vector='async'` runs each environment in its
+    own process. `env_fn` may return a Gymnasium `VectorEnv`, whose size then replaces `num_envs`.
+    Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are taken apart, so that each of their
+    environments can be seeded, restarted and restored individually.
     """
     first = env_fn()
     if isinstance(first, VectorEnv):
@@ -110,8 +110,8 @@ class Streams:
             env.observation_space.seed(int(observation_seed))
         shape = (n, *self.observation_space.shape)
         dtype = stored_dtype(self.observation_space)
-        self.obs = np.zeros(shape, dtype)  # what the next actions are chosen from
-        self.next_obs = np.zeros(shape, dtype)  # what the last actions led to
+        self.obs = np.zeros(shape, dtype)  # the observations that the next actions are chosen from
+        self.next_obs = np.zeros(shape, dtype)  # the observations that the last actions led to
         self.rew = np.zeros(n)
         self.terminated = np.zeros(n, dtype=bool)
         self.truncated = np.zeros(n, dtype=bool)
@@ -137,16 +137,16 @@ class Streams:
         self._ep_seed[i], self._ep_act[i], self._ep_ret[i] = seed, [], 0.0
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Take one step everywhere: `next_obs, rew, terminated, truncated`, one row an environment.
+        """Step every environment: `next_obs, rew, terminated, truncated`, one row per environment.
 
-        The arrays are written anew by the next step: copy what must stay.
+        The next step overwrites these arrays: copy what you keep.
         """
         if self.ended:
             self.terminated[:] = False
             self.truncated[:] = False
             self.ended = []
         next_obs = self.next_obs
-        kept = np.array(act)  # an environment may change the array that it is given
+        kept = np.array(act)  # an environment may modify the array it is given
         for i, env in enumerate(self.envs):
             o2, r, terminated, truncated, _ = env.step(act[i])
             next_obs[i] = o2
@@ -155,7 +155,7 @@ class Streams:
             episode.append(kept[i])
             self._ep_ret[i] += float(r)
             if terminated or truncated or len(episode) >= self.max_ep_len:
-                # A state that is terminal stays so when a time limit strikes in the same step.
+                # A terminal state stays terminal if a time limit is reached in the same step.
                 self.terminated[i] = bool(terminated)
                 self.truncated[i] = not terminated
                 self.ended.append(i)
@@ -169,7 +169,7 @@ class Streams:
         return next_obs, self.rew, self.terminated, self.truncated
 
     def stepping(self) -> np.ndarray:
-        """The streams that the next actions will be a step of: all of them."""
+        """The streams that will take a step with the next actions: all of them."""
         return np.arange(self.num_envs)
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
@@ -189,10 +189,10 @@ class Streams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Bring every environment back by replaying its episode; returns those that differ.
+        """Restore every environment by replaying its episode; returns those that differ.
 
-        A stream whose environment does not come back to the same observation (it draws from a
-        generator that no seed reaches, or keeps state between episodes) starts a fresh episode.
+        If an environment does not return to the same observation (it draws from a generator that
+        no seed reaches, or keeps state between episodes), its stream starts a new episode.
         """
         self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
         self._started = bool(state["started"])
@@ -222,18 +222,18 @@ class Streams:
                 self._ep_ret[i] = state["rets"][i]
         if different:
             warnings.warn(
-                f"environments {different} did not come back to the observation they were saved "
-                "in (not deterministic given seed and actions): fresh episodes start there",
+                f"environments {different} did not come back to their saved observations (they "
+                "are not deterministic given seed and actions): fresh episodes start there",
                 stacklevel=2,
             )
         return different
 
     def record(self) -> dict[str, Any]:
-        """What is known of how to make the environment again; see `env_record`."""
+        """How to make the environment again; see `env_record`."""
         return env_record(self.envs[0])
 
     def close(self) -> None:
-        """Environments that `env_fn` made in this process stay the user's."""
+        """Nothing to close: environments that `env_fn` made in this process belong to the user."""
 
 
 def pop(finished: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:

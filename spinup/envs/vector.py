@@ -19,9 +19,9 @@ __all__ = ["VectorStreams"]
 
 
 class VectorStreams:
-    """A vector environment of the user's own, whose episodes restart by its own rule.
+    """A user's vector environment, which restarts its episodes by its own rule.
 
-    Its environments cannot be restored one by one: a resumed run starts fresh episodes and says so.
+    Its environments cannot be restored one by one: a resumed run starts new episodes and says so.
     """
 
     has_single_envs = False
@@ -68,8 +68,8 @@ class VectorStreams:
         too_long = self.valid & (self._ep_len >= self.max_ep_len) & ~(terminated | truncated)
         if too_long.any() and self._mode != AutoresetMode.DISABLED:
             raise SpinupError(
-                f"an episode of the vector environment outlasted max_ep_len={self.max_ep_len} and "
-                "it restarts episodes by itself: raise max_ep_len or use num_envs"
+                f"an episode of the vector environment outlasted max_ep_len={self.max_ep_len}, and "
+                "only the environment itself can restart it: raise max_ep_len or use num_envs"
             )
         truncated = (truncated | too_long) & ~terminated
         ended = self.valid & (terminated | truncated)
@@ -97,7 +97,7 @@ class VectorStreams:
         )
 
     def stepping(self) -> np.ndarray:
-        """The streams that the next actions will be a step of; the others will be reset."""
+        """The streams that will take a step with the next actions; the others will be reset."""
         return np.flatnonzero(~self._resetting)
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ class VectorStreams:
         return pop(self.finished)
 
     def state_dict(self) -> dict[str, Any]:
-        """The generator and what has finished; the episodes themselves cannot be saved."""
+        """The generator and the finished episodes; running episodes cannot be saved."""
         return {
             "started": self._started,
             "finished": [list(pair) for pair in self.finished],
@@ -114,7 +114,7 @@ class VectorStreams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Continue with fresh episodes in every environment, and say so."""
+        """Continue with new episodes in every environment, and say so."""
         self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
         self._rng.bit_generator.state = state["rng"]
         self._started = False
@@ -123,15 +123,15 @@ class VectorStreams:
             return []
         warnings.warn(
             "a vector environment made by env_fn cannot be restored: fresh episodes start in all "
-            "of its environments, so this run differs from an uninterrupted one (num_envs resumes "
-            "exactly)",
+            "of its environments, so this run differs from an uninterrupted one (use num_envs to "
+            "resume exactly)",
             stacklevel=2,
         )
         return list(range(self.num_envs))
 
     def record(self) -> dict[str, Any]:
-        """What is known of how to make the environment again; see `env_record`."""
+        """How to make the environment again; see `env_record`."""
         return env_record(self.env)
 
     def close(self) -> None:
-        """The environment stays the user's."""
+        """Nothing to close: the environment belongs to the user."""

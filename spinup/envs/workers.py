@@ -1,4 +1,4 @@
-"""Environments in worker processes of their own (`vector='async'`)."""
+"""Environments in worker processes (`vector='async'`)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class WorkerStreams(Streams):
         self.local_env = None
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As `Streams.step`, but every environment starts its step before the first is awaited."""
+        """As `Streams.step`, but all environments step at the same time."""
         for env, a in zip(self.envs, act, strict=True):
             env.begin_step(a)
         return super().step(act)
 
     def record(self) -> dict[str, Any]:
-        """The record that the worker process made of its environment."""
+        """How to make the environment again, as its worker process recorded it."""
         return self.envs[0].record
 
     def close(self) -> None:
@@ -49,16 +49,16 @@ class WorkerStreams(Streams):
 
 
 class WorkerEnv:
-    """An environment in a process of its own, driven through a pipe."""
+    """An environment in its own process, driven through a pipe."""
 
-    _DIED = "the worker process of an environment died"
+    _DIED = "the worker process of an environment died: see its output above"
 
     def __init__(self, env_fn: Callable[[], Any], context: Any, siblings: Sequence[Any]):
         self._stepping = False  # a step was started and its result not fetched yet
         self._pipe, child = context.Pipe()
         payload = cloudpickle.dumps(env_fn)
-        # A forked child inherits our ends of the other pipes and must close them, or a killed
-        # parent would never be noticed.
+        # A forked child inherits our ends of the other pipes and must close them. Otherwise the
+        # workers would not notice that their parent was killed.
         inherited = [self._pipe, *siblings] if context.get_start_method() == "fork" else []
         self._process = context.Process(target=_work, args=(child, payload, inherited), daemon=True)
         self._process.start()
@@ -68,7 +68,7 @@ class WorkerEnv:
         self.observation_space, self.action_space, self.record = self.receive()
 
     def send(self, command: str, argument: Any) -> None:
-        """Ask for something without waiting for the answer."""
+        """Send a request without waiting for the answer."""
         try:
             self._pipe.send((command, argument))
         except BrokenPipeError:
@@ -110,8 +110,8 @@ class WorkerEnv:
 
 
 def start_workers(env_fns: Sequence[Callable[[], Any]]) -> list[WorkerEnv]:
-    """One worker process an environment."""
-    # fork needs no `if __name__ == "__main__"` guard in the user's script; elsewhere it is unsafe.
+    """One worker process per environment."""
+    # fork needs no guard for `__main__` in the user's script, but it is safe only on Linux.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     workers: list[WorkerEnv] = []
     for env_fn in env_fns:
@@ -121,7 +121,7 @@ def start_workers(env_fns: Sequence[Callable[[], Any]]) -> list[WorkerEnv]:
 
 def _work(pipe: Any, payload: bytes, inherited: Sequence[Any]) -> None:
     """Serve one environment until the parent closes its end of the pipe (or dies)."""
-    # Ctrl-C and `timeout` signal the whole process group: the parent decides, after this step.
+    # Ctrl-C and `timeout` signal the whole process group; the parent decides when to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for connection in inherited:
@@ -135,5 +135,5 @@ def _work(pipe: Any, payload: bytes, inherited: Sequence[Any]) -> None:
             pipe.send((True, answer if command == "reset" else (*answer, {})))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-    except BaseException:  # whatever it was, the parent must hear of it
+    except BaseException:  # the parent must learn of any failure
         pipe.send((False, traceback.format_exc()))

@@ -1,11 +1,11 @@
-"""Wrappers of an environment as JSON, and the same wrappers put on again.
+"""Rebuilds the wrappers of an environment from the records of `spinup.envs.record`.
 
-    records = wrapper_records(env)                 # the innermost first
+    records = wrapper_records(env)                 # innermost first
     env, missing = rewrap(make, records)           # `make(limit)` makes the environment inside
 
-Gymnasium's own wrappers remember what they were made with. Those in `REBUILT` only look at what
-passes through them, so that one made from a file can do no harm; any other class has to be imported
-by its name, which runs the module it is in, and so needs the caller's say-so.
+Gymnasium's own wrappers remember their arguments. Those in `REBUILT` only transform what passes
+through them, so rebuilding one from a file can do no harm. Any other class has to be imported by
+name, which runs its module and therefore needs the caller's consent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spinup.utils.importing import import_object
 
 __all__ = ["REBUILT", "rewrap"]
 
-# What can be made again from the arguments that it was made with.
+# Wrappers that can be rebuilt from their arguments.
 REBUILT = frozenset(
     {
         "AddRenderObservation",
@@ -50,7 +50,7 @@ REBUILT = frozenset(
         "TimeLimit",
     }
 )
-# What changes nothing that a policy sees or gets: left out without a word.
+# Wrappers that change nothing for a policy: left out silently.
 _UNNEEDED = frozenset(
     {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
 )
@@ -63,11 +63,11 @@ def rewrap(
 
     Args:
         make: makes the environment with the given time limit (-1: none).
-        records: what `wrapper_records` gave, as read from a file.
+        records: the result of `wrapper_records`, as read from a file.
         trust: import classes other than Gymnasium's by the names in the records.
 
     Returns:
-        `(env, missing)`: the names of the wrappers that could not be put on, outermost first.
+        `(env, missing)`: `missing` names the wrappers that could not be rebuilt, outermost first.
     """
     wanted = [_checked(record) for record in records]
     wanted = [record for record in wanted if record["name"] not in _UNNEEDED]
@@ -75,7 +75,7 @@ def rewrap(
     env = make(limits[0] if limits else -1)
     there = _names(env)
     if limits and there != [record["name"] for record in wanted[: len(there)]]:
-        env.close()  # its limit was not where gymnasium.make puts one: then it is added in its turn
+        env.close()  # its limit was not where gymnasium.make puts one: the loop below adds it
         env = make(-1)
         there = _names(env)
     if there != [record["name"] for record in wanted[: len(there)]]:
@@ -90,8 +90,8 @@ def rewrap(
             env = cls(env, **{name: _decode(value) for name, value in record["kwargs"].items()})
         except Exception as error:  # arguments from a file can make a class raise anything
             raise SpinupError(
-                f"the wrapper {record['name']} cannot be put around {env} as the file says "
-                f"({type(error).__name__}: {error}); pass the environment with env=... (--env)."
+                f"the wrapper {record['name']} cannot be applied to {env} with the saved arguments "
+                f"({type(error).__name__}: {error}): pass the environment with env=... (--env)"
             ) from error
     return env, missing
 
@@ -104,7 +104,7 @@ def _is_limit(record: dict[str, Any]) -> bool:
 
 
 def _names(env: Any) -> list[str]:
-    """The wrappers that `gymnasium.make` has put on by itself."""
+    """The wrappers that `gymnasium.make` has applied by itself."""
     names = [record["name"] for record in wrapper_records(env)]
     return [name for name in names if name not in _UNNEEDED]
 
@@ -114,8 +114,8 @@ def _checked(record: Any) -> dict[str, Any]:
     texts = known and isinstance(record["name"], str) and isinstance(record["class"], str)
     if not texts or not isinstance(record["kwargs"], dict | None):
         raise SpinupError(
-            f"the file describes a wrapper as {str(record)[:80]}, which is no description; "
-            "pass the environment with env=... (--env)."
+            f"the file holds {str(record)[:80]}, which does not describe a wrapper: "
+            "pass the environment with env=... (--env)"
         )
     return record
 
@@ -131,13 +131,13 @@ def _class_of(record: dict[str, Any], trust: bool) -> Any:
         return import_object(module, qualname)
     except ImportError as error:
         raise SpinupError(
-            f"the wrapper {path} that the file names cannot be imported ({error}); run where it "
-            "can be, or pass the environment with env=... (--env)."
+            f"the wrapper {path} that the file names cannot be imported ({error}): run where it "
+            "can be, or pass the environment with env=... (--env)"
         ) from error
 
 
 # ---------------------------------------------------------------------------------------------
-# Arguments: arrays, tuples and dtypes come back as what they were
+# Arguments: arrays, tuples and dtypes are restored as such
 # ---------------------------------------------------------------------------------------------
 
 

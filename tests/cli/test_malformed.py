@@ -24,41 +24,41 @@ REFUSED = [
     ("ppo --env ''", "'--env' needs a value"),
     (
         "ppo --env CartPol-v1",
-        "there is no environment 'CartPol-v1' (ids of other packages are written "
-        "module:Name-v0, and gymnasium.pprint_registry() lists what is there); did you mean "
-        "CartPole-v1?",
+        "there is no environment 'CartPol-v1': ids of other packages are written "
+        "module:Name-v0, and gymnasium.pprint_registry() lists those that are registered; did "
+        "you mean CartPole-v1?",
     ),
     (
         "ppo --env cartpole-v1",
-        "there is no environment 'cartpole-v1' (ids of other packages are written "
-        "module:Name-v0, and gymnasium.pprint_registry() lists what is there); did you mean "
-        "CartPole-v1?",
+        "there is no environment 'cartpole-v1': ids of other packages are written "
+        "module:Name-v0, and gymnasium.pprint_registry() lists those that are registered; did "
+        "you mean CartPole-v1?",
     ),
     (
         "ppo --env CartPole-v9",
-        "there is no environment 'CartPole-v9' (ids of other packages are written "
-        "module:Name-v0, and gymnasium.pprint_registry() lists what is there); did you mean "
-        "CartPole-v1?",
+        "there is no environment 'CartPole-v9': ids of other packages are written "
+        "module:Name-v0, and gymnasium.pprint_registry() lists those that are registered; did "
+        "you mean CartPole-v1?",
     ),
     (
         "ppo --env nosuchmodule:Thing-v0",
         "nosuchmodule:Thing-v0 cannot be made because there is no module 'nosuchmodule' on "
-        "the path: install it, or run where it can be imported from.",
+        "the path: install it, or run where it can be imported",
     ),
     (
         "ppo --env :Thing-v0",
-        "there is no environment ':Thing-v0' (ids of other packages are written "
-        "module:Name-v0, and gymnasium.pprint_registry() lists what is there).",
+        "there is no environment ':Thing-v0': ids of other packages are written "
+        "module:Name-v0, and gymnasium.pprint_registry() lists those that are registered",
     ),
     (
         "ppo --env 'Cart Pole'",
-        "'Cart Pole' is no environment id: write [module:][namespace/]Name-v0, such as "
+        "'Cart Pole' is not an environment id: write [module:][namespace/]Name-v0, such as "
         "CartPole-v1; did you mean CartPole-v1?",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs:gravity 9.8",
         "CartPole-v1 has no argument 'gravity' (it takes render_mode, sutton_barto_reward): "
-        "correct env_kwargs.",
+        "correct env_kwargs",
     ),
     (
         "ppo --env Pendulum-v1 --env_kwargs:gg 9.8",
@@ -89,38 +89,38 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs:max_episode_steps 0",
-        "max_episode_steps must be a positive integer (or -1 for none), not 0.",
+        "max_episode_steps must be a positive integer (or -1 for none), not 0",
     ),
     (
         "dqn --env Pendulum-v1",
         "dqn cannot use the action space Box(-2.0, 2.0, (1,), float32), which is a Box: it "
-        "supports Discrete actions with at least one element.",
+        "supports Discrete actions with at least one element",
     ),
     (
         "acer --env spinup/ProbeActionMultiBinary-v0",
         "acer cannot use the action space MultiBinary(3), which is a MultiBinary: it supports "
-        "Discrete and Box (floating-point) actions with at least one element.",
+        "Discrete and Box (floating-point) actions with at least one element",
     ),
     (
         "ddpg --env CartPole-v1",
         "ddpg cannot use the action space Discrete(2), which is a Discrete: it supports Box "
-        "(floating-point) actions with at least one element.",
+        "(floating-point) actions with at least one element",
     ),
     (
         "td3 --env CartPole-v1",
         "td3 cannot use the action space Discrete(2), which is a Discrete: it supports Box "
-        "(floating-point) actions with at least one element.",
+        "(floating-point) actions with at least one element",
     ),
     (
         "her --env CartPole-v1",
         "her needs a goal environment, whose observations are a dict of observation, "
-        "achieved_goal and desired_goal, and here its observations are no dict: use one such "
-        "as spinup/BitFlip-v0 or Gymnasium-Robotics' FetchReach.",
+        "achieved_goal and desired_goal, but here the observations are not a dict: use one "
+        "such as spinup/BitFlip-v0 or Gymnasium-Robotics' FetchReach",
     ),
     (
         "dqn --env CartPole-v1 Pendulum-v1",
         "dqn cannot use the action space Box(-2.0, 2.0, (1,), float32), which is a Box: it "
-        "supports Discrete actions with at least one element.",
+        "supports Discrete actions with at least one element",
     ),
     (
         "ppo --env CartPole-v1 --gama 0.9",

@@ -255,11 +255,11 @@ class Mute(gymnasium.Env):
 @pytest.mark.parametrize(
     ("env", "fault"),
     [
-        (lambda: make_env("CartPole-v1"), "no dict"),
-        (lambda: make_env("FrozenLake-v1"), "no dict"),
+        (lambda: make_env("CartPole-v1"), "not a dict"),
+        (lambda: make_env("FrozenLake-v1"), "not a dict"),
         (lambda: Reach({"observation": BOX, "achieved_goal": BOX}), "lack desired_goal"),
         (lambda: Reach({"x": BOX}), "lack observation and achieved_goal and desired_goal"),
-        (lambda: gymnasium.wrappers.FlattenObservation(BitFlip(3)), "no dict"),
+        (lambda: gymnasium.wrappers.FlattenObservation(BitFlip(3)), "not a dict"),
         (Mute, "no compute_reward"),
     ],
 )
