@@ -1,6 +1,8 @@
 """Environments by id, in whatever version a tutorial or an old script asks for.
 
-env = make_env("LunarLander-v2")     # makes LunarLander-v3, with a warning
+    env = make_env("LunarLander-v2")     # makes LunarLander-v3, with a warning
+
+`resolve_env_id` finds the id that would be made.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ ACTIVATIONS = {
 def activation(name: Any, backend: str, typed: str = "--act") -> Any:
     """The activation called `name` (`tanh`, `torch.nn.ELU`, `tf.nn.elu`) in `backend`.
 
-    Names are looked up in a fixed table. With no known backend the name itself is returned.
+    Names are looked up in a fixed table. For an unknown backend, the name itself is returned.
     """
     if not isinstance(name, str):
-        raise SpinupError(f"'{typed}' must be the name of an activation, not {name!r}.")
+        raise SpinupError(f"'{typed}' must be the name of an activation, not {name!r}")
     plain = re.sub(r"^(torch\.nn\.functional\.|torch\.nn\.|torch\.|nn\.|tf\.nn\.|tf\.)", "", name)
     plain = plain.lower().replace("_", "")
     if plain not in ACTIVATIONS:

@@ -1,7 +1,7 @@
-"""A policy without its noise as one torch module: what is exported to other runtimes.
+"""A policy without its noise as one torch module, for export to other runtimes.
 
-From a batch of observations, as the environment gives them, to actions, as it takes them: the
-normaliser, the network, the squashing, the scaling and the clipping are all inside.
+It maps a batch of the environment's observations to actions that the environment takes. The
+normalizer, the network, the squashing, the scaling and the clipping are all inside.
 """
 
 import inspect
@@ -19,26 +19,26 @@ class DeterministicPolicy(nn.Module):
     """(batch, *observation) -> (batch, *action): the most likely action of every row.
 
     Args:
-        ac: a network of the library's own, or a user's with `pi(obs)` or `q(obs)`.
-        action_space: of the environment. Box actions are clipped to its bounds, discrete ones count
+        ac: a network of the library, or a user's with `pi(obs)` or `q(obs)`.
+        action_space: the environment's. Box actions are clipped to its bounds, discrete ones count
             from its `start`.
     """
 
     def __init__(self, ac, action_space):
         super().__init__()
-        # Of a policy for goals: what the networks see, and the networks.
+        # A policy for goals selects what its networks see.
         self.goal = ac if hasattr(ac, "inputs") and hasattr(ac, "net") else None
         inner = ac.net if self.goal is not None else ac
         self.actor = inner.pi if hasattr(inner, "pi") else getattr(inner, "q", None)
         if not isinstance(self.actor, nn.Module):
             raise SpinupError(
-                f"{type(inner).__name__} has neither a module pi nor a module q, so there is "
-                "nothing to export."
+                f"{type(inner).__name__} cannot be exported because it has neither a module pi nor "
+                "a module q: give it one"
             )
         dtype = np.dtype(action_space.dtype).name
         if dtype not in _DTYPES:
             raise SpinupError(
-                f"Actions of type {dtype} cannot be exported: it is one of {', '.join(_DTYPES)}."
+                f"actions of type {dtype} cannot be exported: use one of {', '.join(_DTYPES)}"
             )
         self.action_space = action_space
         self.picks = not isinstance(action_space, spaces.Box)
@@ -52,7 +52,7 @@ class DeterministicPolicy(nn.Module):
             self.register_buffer("high", torch.as_tensor(high))
 
     def scores(self, obs):
-        """What decides: logits or values of discrete actions, else the actions before clipping."""
+        """Logits or values of discrete actions; for a Box, the actions before clipping."""
         if self.goal is not None:
             obs = self.goal.inputs(obs)
         actor = self.actor
@@ -64,7 +64,7 @@ class DeterministicPolicy(nn.Module):
         return _answer(actor, obs, self.picks)
 
     def forward(self, obs):
-        """Actions as the environment takes them."""
+        """The actions for the environment."""
         out = self.scores(obs)
         space = self.action_space
         dtype = _DTYPES[np.dtype(space.dtype).name]
@@ -93,7 +93,7 @@ _DTYPES = {
 
 
 def _answer(actor, obs, picks):
-    """What a user's `pi` or `q` says, without noise where it can leave that out."""
+    """The output of a user's `pi` or `q`, without noise if it has an argument for that."""
     known = inspect.signature(actor.forward).parameters
     quiet = {"deterministic": True, "with_logprob": False}
     out = actor(obs, **{name: value for name, value in quiet.items() if name in known})
@@ -104,8 +104,8 @@ def _answer(actor, obs, picks):
     found = next((x for name in names if (x := getattr(out, name, None)) is not None), None)
     if found is None:
         raise SpinupError(
-            f"{type(actor).__name__} gives a {type(out).__name__}, whose most likely action is not "
-            f"to be had: give it an attribute {names[0]}."
+            f"{type(actor).__name__} returns a {type(out).__name__}, whose most likely action is "
+            f"not available: give it an attribute {names[0]}"
         )
     return found
 
@@ -113,8 +113,7 @@ def _answer(actor, obs, picks):
 def observations_like(space, rng, n=64):
     """Observations to compare two policies on: usual ones, large ones, and the bounds themselves.
 
-    Groups of one kind each, (some, *shape), float32. Bounds that are infinite or beyond 1e6 stand
-    for 1e6.
+    A list of groups of one kind each, (some, *shape), float32. Bounds beyond 1e6 count as 1e6.
     """
     low, high = (np.clip(x, -1e6, 1e6).astype(np.float32) for x in (space.low, space.high))
     narrow = [np.clip(x, -10, 10) for x in (low, high)]

@@ -11,11 +11,11 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 
-# What `gymnasium.make` itself puts around an environment, and so puts there again.
+# Wrappers that `gymnasium.make` applies by itself.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
-# Wrappers whose observations are pictures that the environment draws.
+# Wrappers whose observations are rendered images.
 _SEES_PICTURES = {"AddRenderObservation"}
-# Registered ids that make another environment, named in their arguments, which may be `module:id`.
+# Registered ids that make another environment, named in their arguments (maybe as `module:id`).
 _INDIRECT_IDS = re.compile(r"GymV\d+Environment(-v\d+)?")
 
 
@@ -33,8 +33,8 @@ def saved_env(
     env_id = record.get("id")
     if not isinstance(env_id, str):
         raise SpinupError(
-            "The file does not say by which id its environment is made; pass one with env=... "
-            "(--env on the command line)."
+            "the file does not have the id of its environment: pass one with env=... (--env on the "
+            "command line)"
         )
     module = record.get("module")
     if ":" in env_id:
@@ -42,15 +42,16 @@ def saved_env(
     if (module or _INDIRECT_IDS.fullmatch(env_id)) and not trust:
         # Importing a module runs it, and the name of this one comes from a file.
         raise SpinupError(
-            f"The file asks to import {module or 'a module'} to make {env_id}; pass it "
-            "with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust the file."
+            f"the file asks to import {module or 'a module'} to make {env_id}: pass the "
+            "environment with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust "
+            "the file"
         )
     kwargs = record.get("kwargs") or {}
     named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
     if record.get("exact_kwargs") is False or not named:
         raise SpinupError(
-            f"Some arguments of {env_id} could not be saved; "
-            "pass the environment with env=... (--env)."
+            f"some arguments of {env_id} could not be saved: "
+            "pass the environment with env=... (--env)"
         )
     return _rewrapped(
         f"{module}:{env_id}" if module else env_id,
@@ -68,11 +69,11 @@ def _rewrapped(
     render_mode: str | None,
     trust: bool,
 ) -> Any:
-    """The environment inside the wrappers it had, as far as a file can say how to make them."""
+    """The environment inside its wrappers, as far as they can be rebuilt from a file."""
     from spinup.envs import adapt_env
     from spinup.envs.wrappers import rewrap
 
-    limit = kwargs.pop("max_episode_steps", None)  # the caller's wish, over what was saved
+    limit = kwargs.pop("max_episode_steps", None)  # the caller's limit overrides the saved one
     specs = record.get("wrapper_specs")
     if render_mode is None and isinstance(specs, list):
         pictures = any(isinstance(s, dict) and s.get("name") in _SEES_PICTURES for s in specs)
@@ -88,13 +89,13 @@ def _rewrapped(
         except Exception as error:  # arguments from a file can make a constructor raise anything
             raise SpinupError(
                 f"{env_id} cannot be made as it was saved "
-                f"({type(error).__name__}: {str(error)[:300]}); pass the environment with env=... "
-                "(--env)."
+                f"({type(error).__name__}: {str(error)[:300]}): pass the environment with env=... "
+                "(--env)"
             ) from error
 
     if isinstance(specs, list):
         made, missing = rewrap(make, specs, trust)
-    else:  # as saved by versions that kept the names alone
+    else:  # saved by a version that recorded only the names
         steps = record.get("max_episode_steps")
         whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
         made = make(steps if whole else None)
@@ -103,8 +104,8 @@ def _rewrapped(
         missing = [str(name) for name in named if name not in _STANDARD_WRAPPERS]
     if missing:
         warnings.warn(
-            f"the policy was trained in {env_id} inside {', '.join(missing)}, which "
-            "cannot be rebuilt from a file: pass env=... to test it as it was trained.",
+            f"the policy was trained in {env_id} with {', '.join(missing)}, which cannot be "
+            "rebuilt from a file: pass env=... to test it as it was trained",
             stacklevel=4,
         )
     return adapt_env(made)
@@ -118,13 +119,13 @@ def _made_by_id(env_id: str, kwargs: dict[str, Any], render_mode: str | None) ->
 
 
 def given_env(env: Any, env_kwargs: Mapping[str, Any] | None, render_mode: str | None) -> Any:
-    """The caller's own environment: an id, a function that makes one, or the object."""
+    """The caller's environment, adapted: an id, a function that makes one, or the object."""
     from spinup.envs import adapt_env
 
     if isinstance(env, str):
         return adapt_env(_made_by_id(env, dict(env_kwargs or {}), render_mode))
     if env_kwargs:
-        raise SpinupError("env_kwargs are for an environment that is made by its id.")
+        raise SpinupError("env_kwargs need an environment that is given by its id: leave them out")
     if isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         env = env()
     return adapt_env(env)
@@ -139,9 +140,9 @@ def check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
             np.array_equal(np.asarray(getattr(saved, size, 0)), np.asarray(getattr(here, size, 0)))
             for size in ("shape", "n", "nvec", "start")
         )
-        # Bounds are not compared: a wider one changes nothing that the network can see.
+        # Bounds are not compared: wider ones make no difference to the network.
         if type(saved).__name__ != type(here).__name__ or not same_size:
             raise SpinupError(
-                f"The policy was trained with the {name.replace('_', ' ')} {saved}, and this "
-                f"environment has {here}; pass the one it was trained in with env=... (--env)."
+                f"the policy was trained with the {name.replace('_', ' ')} {saved}, but this "
+                f"environment has {here}: pass the one it was trained in with env=... (--env)"
             )

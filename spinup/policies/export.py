@@ -1,10 +1,9 @@
-"""Policies for other runtimes.
+"""Export of policies to other runtimes.
 
     spinup export data/ppo/ppo_s0 --onnx policy.onnx
 
-The file holds the deterministic policy: normaliser, network, scaling and clipping. Before it takes
-its name it is opened with onnxruntime and compared with the original on several hundred
-observations.
+The file holds the deterministic policy: normalizer, network, scaling and clipping. Before it gets
+its name, it is run with onnxruntime and compared with the original on several hundred observations.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from spinup.policies.environments import given_env
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
-# How far two float32 renderings of a network may differ, in units of the action (or of 1).
+# How far two float32 versions of a network may differ, relative to the action (or to 1).
 TOLERANCE = 1e-5
 
 
 class ExportMismatch(SpinupError):
-    """The exported file does not do what the original does; it is not kept."""
+    """The exported file does not act like the original; it is deleted."""
 
 
 class Report(NamedTuple):
-    """What the comparison of file and original found."""
+    """The result of comparing the file with the original."""
 
-    observations: int  # how many were compared
-    difference: float  # the largest one, of any component of an action; relative above 1
-    differing: int  # discrete actions that differ: ties between values, up to rounding
+    observations: int  # number of observations compared
+    difference: float  # the largest, over all components of the actions; relative above 1
+    differing: int  # discrete actions that differ because their values are tied up to rounding
 
 
 def export_onnx(
@@ -55,17 +54,17 @@ def export_onnx(
 ) -> Report:
     """Write the deterministic policy of a run as an ONNX model.
 
-    Its input `obs` is a batch of observations as `adapt_env` gives them (dicts flattened), its
-    output `action` what the environment takes. A failure leaves no new file, and an old one as it
-    was.
+    Its input `obs` is a batch of observations as `adapt_env` returns them (dicts flattened), its
+    output `action` a batch of the environment's actions. A failure leaves no new file and does not
+    change an old one.
 
     Args:
         fpath: Run directory.
         path: File to write, ending in .onnx.
-        itr: Which save: its number; 'last' or -1 means the one without a number, else the newest.
-        actor_critic: The class of the network, where it was not one of the library's own.
+        itr: Number of the save; 'last' or -1 means the one without a number, else the newest.
+        actor_critic: The class of the network, if it is not one of the library's.
         trust_pickle: As for `load_policy_and_env`.
-        env: Environment (an id, a function, an object), needed for runs of the original only.
+        env: Environment (an id, a function or an object), needed only for runs of the original.
         overwrite: Replace an existing file.
 
     Raises:
@@ -86,7 +85,7 @@ def export_onnx(
             _write(temporary, model)
         except OSError as error:
             raise SpinupError(
-                f"{target} cannot be written ({error.strerror}); choose another place."
+                f"{target} cannot be written ({error.strerror}): choose another folder"
             ) from error
         report = compare(temporary, module, ac, ac.observation_space)
         os.replace(temporary, target)
@@ -97,13 +96,15 @@ def export_onnx(
 
 def _check_target(target: Path, overwrite: bool) -> Path:
     if target.suffix != ".onnx":
-        raise SpinupError(f"The file must end in .onnx, which {target.name!r} does not.")
+        raise SpinupError(
+            f"the file must end in .onnx, unlike {target.name!r}: change the extension"
+        )
     if target.is_dir():
-        raise SpinupError(f"{target} is a folder; name a file.")
+        raise SpinupError(f"{target} is a folder: give a file")
     if target.exists() and not overwrite:
-        raise SpinupError(f"{target} exists; add --overwrite (overwrite=True) to replace it.")
+        raise SpinupError(f"{target} exists: add --overwrite (overwrite=True) to replace it")
     if not target.parent.is_dir():
-        raise SpinupError(f"There is no folder {target.parent}; make it, or name another one.")
+        raise SpinupError(f"there is no folder {target.parent}: create it, or choose another one")
     return target
 
 
@@ -114,14 +115,15 @@ def _check_extra() -> None:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise SpinupError(
-            f"Exporting needs {error.name}, which is not installed; pip install 'spinup[export]'."
+            f"exporting needs {error.name}, which is not installed: run "
+            "pip install 'spinup[export]'"
         ) from error
 
 
 def _load(
     folder: Path, itr: int | str | None, actor_critic: Any, trust: bool, env: Any
 ) -> tuple[dict[str, Any], Any]:
-    """What is known of the run, and its network, which then knows its spaces."""
+    """What the run recorded, and its network with its spaces as attributes."""
     from spinup.envs import space_from_json
 
     if loading.backend_of(folder) != "pytorch":
@@ -133,8 +135,8 @@ def _load(
     ac = loading.load_pickled_module(folder, itr, trust)
     if env is None:
         raise SpinupError(
-            f"{folder} does not say which spaces its policy is for; name its environment with "
-            "--env (env=...)."
+            f"{folder} does not hold the spaces of its policy: give its environment with --env "
+            "(env=...)"
         )
     made = given_env(env, None, None)
     ac.observation_space, ac.action_space = made.observation_space, made.action_space
@@ -161,7 +163,7 @@ def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> Any:
-    """The module as an ONNX model, without what only the exporter wants to know."""
+    """The module as an ONNX model, without the exporter's annotations."""
     import onnx
     import torch
 
@@ -182,16 +184,16 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
         model = program.model_proto
     except SpinupError:
         raise
-    except Exception as error:  # code of the user's is traced, and may raise anything
+    except Exception as error:  # the user's code is traced and may raise anything
         first = str(error).strip().splitlines()
         raise SpinupError(
             f"torch cannot export {type(module.actor).__name__} "
-            f"({type(error).__name__}: {first[0] if first else ''}); write its forward in plain "
-            "tensor operations."
+            f"({type(error).__name__}: {first[0] if first else ''}): write its forward in plain "
+            "tensor operations"
         ) from error
     for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
         part.ClearField("doc_string")
-        part.ClearField("metadata_props")  # where in which file of this machine it came from
+        part.ClearField("metadata_props")  # file names and lines of this machine
     for value in (*model.graph.value_info, *model.graph.initializer):
         value.ClearField("metadata_props")
     model.producer_name, model.producer_version = "spinup", metadata["spinup"]
@@ -216,7 +218,7 @@ def _plain(module: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter without its remarks, and distributions without checks that cannot be traced."""
+    """Silences the exporter, and turns off checks of distributions that cannot be traced."""
     from torch.distributions import Distribution
 
     logger = logging.getLogger("torch.onnx")
@@ -243,7 +245,7 @@ def _write(path: Path, model: Any) -> None:
 
 
 def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
-    """Run the file and the original on the same observations; ExportMismatch where they differ."""
+    """Run the file and the original on the same observations; ExportMismatch if they differ."""
     from spinup.algos.pytorch.common.acting import make_get_action
     from spinup.policies.deterministic import observations_like
 
@@ -256,31 +258,31 @@ def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
         found = _run(session, obs)
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             raise ExportMismatch(
-                f"The exported policy gives {found.dtype} {found.shape}, and the original "
-                f"{wanted.dtype} {wanted.shape}; nothing was written."
+                f"the exported policy returns {found.dtype} {found.shape} but the original "
+                f"{wanted.dtype} {wanted.shape}: nothing was written"
             )
         reports.append((_compare_choices if module.picks else _compare)(module, obs, found, wanted))
     total, differences, differing, wrong = zip(*reports, strict=True)
     if any(wrong):
         raise ExportMismatch(
-            f"The exported policy chooses other actions than the original for {sum(wrong)} of "
-            f"{sum(total)} observations; nothing was written."
+            f"the exported policy chooses other actions than the original for {sum(wrong)} of "
+            f"{sum(total)} observations: nothing was written"
             if module.picks
-            else "The exported policy's actions differ from the original's by up to "
-            f"{max(differences):.2g}; nothing was written."
+            else "the exported policy's actions differ from the original's by up to "
+            f"{max(differences):.2g}: nothing was written"
         )
     return Report(sum(total), max(differences), sum(differing))
 
 
-# Of a group of observations: how many, the largest difference, differing choices, wrong ones.
+# For a group of observations: their number, the largest difference, differing and wrong choices.
 Group = tuple[int, float, int, int]
 
 
 def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Continuous actions: equal up to rounding.
+    """Continuous actions must be equal up to rounding.
 
-    Where a network amplifies rounding, the original's own distance from the same network in double
-    precision says how much, for observations of one kind.
+    A network may amplify rounding. The original's distance from the same network in double
+    precision measures by how much, for each kind of observations.
     """
     _, exact = _in_double(module, obs)
     size = np.maximum(1, np.abs(wanted))
@@ -290,7 +292,7 @@ def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray
 
 
 def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Discrete actions: the same, or of the same value up to rounding."""
+    """Discrete actions must be the same, or have the same value up to rounding."""
     import torch
 
     scores, _ = _in_double(module, obs)
@@ -322,14 +324,14 @@ def _session(path: Path) -> Any:
 
 
 def _run(session: Any, obs: np.ndarray) -> np.ndarray:
-    """The file's actions, in one batch; a batch of one has to give the same."""
+    """The file's actions for a batch; a batch of size 1 must give the same."""
     (actions,) = session.run(["action"], {"obs": obs})
     for i in (0, len(obs) // 2):
         (alone,) = session.run(["action"], {"obs": obs[i : i + 1]})
         if not np.allclose(alone[0], actions[i], rtol=1e-4, atol=1e-5):
             raise ExportMismatch(
-                "The exported policy gives one observation another action when it is alone than "
-                "in a batch; nothing was written."
+                "the exported policy chooses another action for an observation alone than for the "
+                "same observation in a batch: nothing was written"
             )
     return np.asarray(actions)
 
@@ -359,19 +361,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`spinup export ...`; returns the exit status: 2 for wrong input, 1 for a failed self-test."""
     parser = Parser(
         "spinup export",
-        description="Writes the deterministic policy of a run for other runtimes.",
+        description="Exports the deterministic policy of a run to other runtimes.",
         allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
-    parser.add_argument("--onnx", metavar="FILE", required=True, help="file to write, an .onnx")
-    parser.add_argument("-i", "--itr", type=whole(-1), default=-1, help="which save (-1: the last)")
+    parser.add_argument(
+        "--onnx", metavar="FILE", required=True, help="file to write, ending in .onnx"
+    )
+    parser.add_argument(
+        "-i", "--itr", type=whole(-1), default=-1, help="number of the save (-1: the last)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
     parser.add_argument(
         "--trust-pickle",
         "--trust_pickle",
         action="store_true",
-        help="open pickles and import what the file names: this can run any program",
+        help="open pickles and import modules that the file names; this can run any program",
     )
     try:
         args = parser.parse_args(argv)
@@ -388,8 +394,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if isinstance(error, ExportMismatch) else 2
     ties = f" ({report.differing} ties up to rounding)" if report.differing else ""
     print(
-        f"wrote {args.onnx}; against the original on {report.observations} observations the "
-        f"largest difference is {report.difference:.2g}{ties}"
+        f"wrote {args.onnx}; the largest difference from the original on {report.observations} "
+        f"observations is {report.difference:.2g}{ties}"
     )
     return 0
 

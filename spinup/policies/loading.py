@@ -4,7 +4,7 @@
 
 Nothing in a run directory is executed: the network is rebuilt from JSON and safetensors, and the
 environment from an id that is registered here. Runs of the original Spinning Up hold only pickles,
-which can run any program when they are opened; those need `trust_pickle=True` (`--trust-pickle`).
+which can run any program when they are opened. They need `trust_pickle=True` (`--trust-pickle`).
 """
 
 from __future__ import annotations
@@ -39,22 +39,21 @@ def load_policy_and_env(
 
     Args:
         fpath: Run directory.
-        itr: Which save: its number; 'last' or -1 means the one without a number, else the newest.
-        deterministic: Act by the policy's mode instead of sampling from it.
+        itr: Number of the save; 'last' or -1 means the one without a number, else the newest.
+        deterministic: Take the most likely action instead of a sample.
         env: Environment to use instead: an id, a function that makes one, or an environment.
-        env_kwargs: Arguments of the environment, over those that were saved; for an id only.
-        actor_critic: The class of the network, where it was not one of the library's own.
-        trust_pickle: Allows what can run code from the file: opening pickles (runs of the original
-            Spinning Up), and importing the modules of the network's class and of the environment
-            that the file names.
+        env_kwargs: Arguments of the environment that override the saved ones; only with an id.
+        actor_critic: The class of the network, if it is not one of the library's.
+        trust_pickle: Allow the file to run code: open pickles (runs of the original Spinning Up),
+            and import the modules that the file names for the network and the environment.
         render_mode: How the environment draws: 'human', 'rgb_array' or None.
-        seed: Seed of the actions that are sampled; None draws one.
+        seed: Seed of the sampled actions; None draws one.
 
     Returns:
-        `(env, get_action)`: `get_action(obs)` gives the action to pass to `env.step`.
+        `(env, get_action)`: `get_action(obs)` gives the action for `env.step`.
     """
     if not isinstance(deterministic, bool | np.bool_):
-        raise SpinupError(f"deterministic is True or False, not {deterministic!r}.")
+        raise SpinupError(f"deterministic must be True or False, not {deterministic!r}")
     check_seed(seed)
     folder = run_folder(fpath)
     prepare_headless_rendering()
@@ -101,17 +100,17 @@ def load_pytorch_policy(
 def load_tf_policy(
     fpath: str | Path, itr: int | str | None = "last", deterministic: bool = False
 ) -> GetAction:
-    """The place of the TensorFlow backend's policies, which this version does not have."""
+    """Always raises: this version does not have the TensorFlow backend."""
     raise SpinupError(
-        f"{fpath} was trained with the TensorFlow backend, which is not part of this version; "
-        "train with the PyTorch backend instead."
+        f"{fpath} was trained with the TensorFlow backend, which is not part of this version: "
+        "train with the PyTorch backend instead"
     )
 
 
 def run_folder(fpath: str | Path) -> Path:
     folder = Path(fpath).expanduser()
     if not folder.is_dir():
-        raise SpinupError(f"{fpath} is not a folder; give the run directory of a trained policy.")
+        raise SpinupError(f"{fpath} is not a folder: give the run directory of a trained policy")
     return folder
 
 
@@ -152,11 +151,11 @@ def _load_pytorch(
         ac = load_pickled_module(folder, itr, trust_pickle)
 
     def act_in(action_space: Any) -> GetAction:
-        if getattr(ac, "action_space", None) is None:  # modules of the original do not know it
+        if getattr(ac, "action_space", None) is None:  # modules of the original do not have it
             if action_space is None:
                 raise SpinupError(
-                    f"The module pickled in {folder} does not know its action space; use "
-                    "load_policy_and_env with env=..., which tells it."
+                    f"the module pickled in {folder} does not know its action space: use "
+                    "load_policy_and_env with env=..."
                 )
             ac.action_space = action_space
         rng = np.random.default_rng(seed)
@@ -171,53 +170,53 @@ def _load_tf1(folder: Path, itr: int | str | None, deterministic: bool, **_: Any
     return None, lambda action_space: get_action
 
 
-# What is known of the run (None: only its pickles know), and from the environment's action space to
-# `get_action`.
+# What the run recorded (None if it has only pickles), and a function from the environment's action
+# space to `get_action`.
 Loaded = tuple[dict[str, Any] | None, Callable[[Any], GetAction]]
-# A backend's name -> how its policies are opened. A backend that is added has its loader here.
+# Name of a backend -> function that loads its policies. A new backend adds its loader here.
 LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
 
 
 def load_module(
     folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
 ) -> tuple[dict[str, Any], Any]:
-    """What was saved of a policy, and its network, rebuilt from JSON and safetensors."""
+    """What the run recorded, and the network, rebuilt from JSON and safetensors."""
     from spinup.policies.networks import load_actor_critic
     from spinup.policies.saved import load_policy
 
     number = which_save(itr)
     saved = saved_numbers(folder)
     if number != "last" and number not in saved:
-        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
     meta, tensors = load_policy(folder, number)
     missing = [key for key in ("observation_space", "action_space") if key not in meta]
     if missing:
         raise SpinupError(
-            f"The policy in {folder} was saved without its {' and '.join(missing)}; "
-            "save it with setup_pytorch_saver(ac, policy_meta=...)."
+            f"the policy in {folder} was saved without its {' and '.join(missing)}: "
+            "save it with setup_pytorch_saver(ac, policy_meta=...)"
         )
     return meta, load_actor_critic(meta, tensors, actor_critic, trust_code=trust)
 
 
 def which_save(itr: int | str | None) -> int | str:
-    """A number, or 'last' for every way of saying it (the original uses '' and -1)."""
+    """A number, or 'last' for every spelling of it (the original uses '' and -1)."""
     if itr is None or itr in ("", "last", -1, "-1"):
         return "last"
     try:
         return int(itr)
     except (ValueError, TypeError):
-        raise SpinupError(f"itr is the number of a save, or 'last', not {itr!r}.") from None
+        raise SpinupError(f"itr must be the number of a save or 'last', not {itr!r}") from None
 
 
 def saved_numbers(folder: Path, kind: str = r"policy(\d*)\.json") -> list[int | None]:
-    """The numbers of the saves in a run directory, in order; None is the one without a number."""
+    """The numbers of the saves in a run directory, sorted; None is the one without a number."""
     found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
     numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
     return numbers + [None] if "" in found else numbers
 
 
 def _listed(numbers: Sequence[int | None]) -> str:
-    """Saves in a sentence."""
+    """The numbers of saves, for a message."""
     shown = ["the last one (-1)" if n is None else str(n) for n in numbers]
     if len(shown) > 12:
         shown = [*shown[:5], "...", *shown[-6:]]
@@ -227,7 +226,7 @@ def _listed(numbers: Sequence[int | None]) -> str:
 def check_seed(seed: Any) -> None:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if seed is not None and not (whole and seed >= 0):
-        raise SpinupError(f"seed is a whole number, zero or more, not {seed!r}.")
+        raise SpinupError(f"seed must be a whole number, at least 0, not {seed!r}")
 
 
 # ------------------------------------------------------------------ pickles, behind the opt-in
@@ -239,16 +238,16 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
     if not saved:
         below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
         such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
-        wanted = such or "the run directory of a trained one"
-        raise SpinupError(f"{folder} holds no saved policy; give {wanted}.")
+        wanted = such or "the run directory of a trained policy"
+        raise SpinupError(f"{folder} holds no saved policy: give {wanted}")
     if number != "last" and number not in saved:
-        raise SpinupError(f"{folder} holds no save number {number}; it has {_listed(saved)}.")
+        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
     which = saved[-1] if number == "last" else number
     path = _saves(folder) / f"model{'' if which is None else which}.pt"
     if not trust:
         raise SpinupError(
-            f"{path} is a pickle, which can run any program when it is opened; "
-            "if you trust who made it, pass trust_pickle=True (--trust-pickle)."
+            f"{path} is a pickle, which can run any program when it is opened: if you trust its "
+            "author, pass trust_pickle=True (--trust-pickle)"
         )
     import torch
 
@@ -258,16 +257,19 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
         ac = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # opening a pickle can raise whatever its classes raise
         raise SpinupError(
-            f"{path} cannot be opened ({type(error).__name__}: {error}); run where the classes "
-            "that it was made of can be imported."
+            f"{path} cannot be opened ({type(error).__name__}: {error}): run where its classes can "
+            "be imported"
         ) from error
     if not callable(getattr(ac, "act", None)):
-        raise SpinupError(f"{path} holds a {type(ac).__name__} without act(obs), not a policy.")
+        raise SpinupError(
+            f"{path} holds a {type(ac).__name__} without act(obs), which is not a policy: give "
+            "the run directory of a trained policy"
+        )
     return modernize(ac)
 
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
-    """The environment of a run of the original; reached only when pickles are trusted."""
+    """The environment of a run of the original; called only if pickles are trusted."""
     import pickle
 
     number = which_save(itr)
@@ -280,6 +282,6 @@ def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
         except Exception as error:  # opening a pickle can raise whatever its classes raise
             problem = error
     raise SpinupError(
-        f"The environment saved in {folder} cannot be opened ({problem!r}); "
-        "pass one with env=... (--env)."
+        f"the environment saved in {folder} cannot be opened ({problem!r}): "
+        "pass one with env=... (--env)"
     ) from problem

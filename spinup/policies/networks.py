@@ -11,7 +11,7 @@ from spinup.envs.spaces import space_from_json
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
 
-# The classes a saved policy may name without the caller's say-so.
+# The classes that a saved policy may name without the caller's consent.
 KNOWN_CLASSES = {
     ("spinup.algos.pytorch.common.nets", "MLPActorCritic"),
     ("spinup.algos.pytorch.reinforce.core", "MLPPolicy"),
@@ -31,7 +31,10 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     cls = actor_critic or _saved_class(meta.get("class"), trust_code)
     kwargs = meta.get("ac_kwargs") or {}
     if not isinstance(kwargs, dict):
-        raise SpinupError(f"the saved ac_kwargs are {str(kwargs)[:80]}, not arguments by name")
+        raise SpinupError(
+            f"the saved ac_kwargs are {str(kwargs)[:80]}, not a dict of arguments: save the policy "
+            "again"
+        )
     kwargs = dict(kwargs)
     if isinstance(kwargs.get("activation"), str):
         kwargs["activation"] = activation(kwargs["activation"], "pytorch")
@@ -39,13 +42,14 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     action_space = space_from_json(meta["action_space"])
     try:
         if actor_critic is None and not trust_code:
-            # First without memory: a file of a few bytes could ask for all there is.
+            # First without memory: a file of a few bytes could ask for a huge network.
             with torch.device("meta"):
                 shapes = cls(observation_space, action_space, **kwargs).state_dict()
             shapes = {name: tuple(t.shape) for name, t in shapes.items()}
             if shapes != {name: t.shape for name, t in tensors.items()}:
                 raise SpinupError(
-                    f"the saved weights do not fit {cls.__name__} with the saved ac_kwargs"
+                    f"the saved weights do not fit {cls.__name__} with the saved ac_kwargs: save "
+                    "the policy again"
                 )
         ac = cls(observation_space, action_space, **kwargs)
         ac.load_state_dict({name: torch.from_numpy(np.array(t)) for name, t in tensors.items()})
@@ -66,7 +70,7 @@ def _saved_class(name, trust_code):
     if key not in KNOWN_CLASSES and not trust_code:
         raise SpinupError(
             f"the policy was saved from the class {key[0]}.{key[1]}, which is not the "
-            "library's own: pass it as actor_critic, or trust the code that the file names"
+            "library's own: pass it as actor_critic, or trust the file with trust_pickle=True"
         )
     try:
         obj = importlib.import_module(key[0])
@@ -92,10 +96,10 @@ _FILTERED = (
 
 
 def modernize(ac):
-    """A module that the original Spinning Up pickled, with what its classes have gained since.
+    """A module pickled by the original Spinning Up, with the attributes its classes gained since.
 
-    Its classes are found under their old names, and are ours; but what was pickled has neither a
-    filter of observations nor the middle of the action range.
+    The pickle names classes that now are ours, but it has neither a filter of observations nor the
+    center of the action range.
     """
     if not isinstance(ac, nn.Module):
         return ac

@@ -1,8 +1,10 @@
 """Watching, measuring and filming trained policies.
 
-python -m spinup.run test_policy data/ppo/ppo_s0                     # 100 episodes, on screen
-python -m spinup.run test_policy data/ppo/ppo_s0 -d -nr -n 20        # the mode, measured only
-python -m spinup.run test_policy data/ppo/ppo_s0 -d --video a.mp4    # a clip, no display needed
+    python -m spinup.run test_policy data/ppo/ppo_s0                    # 100 episodes, on screen
+    python -m spinup.run test_policy data/ppo/ppo_s0 -d -nr -n 20       # no noise, no window
+    python -m spinup.run test_policy data/ppo/ppo_s0 -d --video a.mp4   # a clip, no display needed
+
+`spinup.policies.loading` opens the run directory.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
-# pytest would otherwise take this module's name for a module of tests.
+# The old name of this module, `test_policy`, would make pytest collect it.
 __test__ = False
 
-# Begins another argument of a command line; -5, -.5 and -inf are values.
+# Starts another argument of a command line; -5, -.5 and -inf are values.
 _FLAG = re.compile(r"--|-(?!inf$)[A-Za-z]")
 
 
@@ -44,23 +46,23 @@ def run_policy(
     *,
     seed: int | None = None,
 ) -> dict[str, list[float]]:
-    """Runs episodes, prints each and a table of all.
+    """Runs episodes, prints each of them and a table of the statistics.
 
     Args:
-        env: The environment; with `render`, one without a window is made again with one.
+        env: The environment. With `render`, an environment without a window is made again with one.
         get_action: Gives the action for an observation.
-        max_ep_len: Cuts episodes after so many steps; None or 0 means at their end.
-        num_episodes: How many.
-        render: Show them, where there is a display.
+        max_ep_len: Longest episode, in steps; None or 0 means no limit.
+        num_episodes: Number of episodes.
+        render: Show the episodes, if there is a display.
         seed: Seed of the first reset; None draws one.
 
     Returns:
-        `{"EpRet": [...], "EpLen": [...]}`, an entry an episode.
+        `{"EpRet": [...], "EpLen": [...]}`, one entry per episode.
     """
     if env is None:
         raise SpinupError(
-            "There is no environment to run the policy in; pass one: "
-            "load_policy_and_env(fpath, env=...), or --env on the command line."
+            "there is no environment to run the policy in: pass one with "
+            "load_policy_and_env(fpath, env=...), or with --env on the command line"
         )
     shown, draw = _with_window(env) if render else (env, None)
     returns: list[float] = []
@@ -87,16 +89,16 @@ def run_episodes(
     seed: int | None = None,
     draw: Callable[[], Any] | None = None,
 ) -> Iterator[tuple[float, int]]:
-    """Runs episodes and yields the return and the length of each, printing nothing.
+    """Runs episodes and yields the return and length of each, without printing.
 
     Arguments as for `run_policy`; `draw` is called before every step.
     """
     from spinup.envs import adapt_env
 
     if num_episodes < 1:
-        raise SpinupError(f"The number of episodes must be at least 1, not {num_episodes}.")
+        raise SpinupError(f"the number of episodes must be at least 1, not {num_episodes}")
     if max_ep_len is not None and max_ep_len < 0:
-        raise SpinupError(f"The longest episode is a number of steps or 0, not {max_ep_len}.")
+        raise SpinupError(f"max_ep_len must be a number of steps or 0, not {max_ep_len}")
     check_seed(seed)
     limit = max_ep_len or math.inf
     env = adapt_env(env)
@@ -107,7 +109,7 @@ def run_episodes(
             if draw is not None:
                 draw()
             o, r, terminated, truncated, _ = env.step(get_action(o))
-            ep_ret += np.asarray(r, dtype=float).item()  # an array of one number is a reward, too
+            ep_ret += np.asarray(r, dtype=float).item()  # a reward may be an array of size 1
             ep_len += 1
             over = terminated or truncated or ep_len >= limit
         yield ep_ret, ep_len
@@ -117,13 +119,13 @@ def run_episodes(
 
 
 def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
-    """The environment to run, and what to call before a step to draw it (None: it draws itself)."""
+    """The environment to run, and a function that draws it before a step (None: not needed)."""
     mode = getattr(env, "render_mode", None)
     if mode == "human":
         return env, None
     if not has_display():
         print(
-            "No display: running without pictures (--video FILE records a clip).", file=sys.stderr
+            "No display: running without a window (--video FILE records a clip).", file=sys.stderr
         )
         return env, None
     if mode is None and "human" in _render_modes(env):
@@ -136,9 +138,9 @@ def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _made_again(env: Any) -> Any:
-    """The same environment with a window; None where it cannot be made from its spec.
+    """The same environment with a window; None if it cannot be made from its spec.
 
-    Gymnasium decides how to draw when an environment is made.
+    In Gymnasium, the render mode is fixed when an environment is made.
     """
     import gymnasium
 
@@ -152,7 +154,7 @@ def _made_again(env: Any) -> Any:
     try:
         return adapt_env(gymnasium.make(spec, render_mode="human"))
     except (gymnasium.error.Error, ValueError, TypeError, AttributeError) as error:
-        print(f"Running without a window: it cannot be opened ({error}).", file=sys.stderr)
+        print(f"Running without a window, which cannot be opened ({error}).", file=sys.stderr)
         return None
 
 
@@ -161,7 +163,7 @@ def _render_modes(env: Any) -> Sequence[str]:
 
 
 def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
-    """Statistics of episodes, as the training table shows them."""
+    """Prints statistics of episodes in the format of the training table."""
     rows = {
         "AverageEpRet": np.mean(returns),
         "StdEpRet": np.std(returns),
@@ -181,7 +183,7 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 
 
 def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
-    """A command line without its `--env_kwargs:name value`, and those, which are literals."""
+    """Splits `--env_kwargs:name value` (the values are literals) from the rest of the words."""
     from spinup.cli.plan import parse_value
 
     words = list(sys.argv[1:] if argv is None else argv)
@@ -196,7 +198,8 @@ def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, A
         name = key.partition(":")[2]
         if not name.isidentifier():
             raise SpinupError(
-                f"'{key}' names no argument of the environment: write --env_kwargs:name VALUE."
+                f"'{key}' does not name an argument of the environment: write "
+                "--env_kwargs:name VALUE"
             )
         if not equals:
             value = "True" if not words or _FLAG.match(words[0]) else words.pop(0)
@@ -208,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m spinup.run test_policy ...`; returns the exit status."""
     parser = Parser(
         "spinup test_policy",
-        description="Runs a trained policy and says how well it does.",
+        description="Runs a trained policy and reports its returns.",
         allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
@@ -216,33 +219,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         "-l",
         "--len",
         type=whole(0),
-        help="longest episode (0: as they come, the default; where the environment has no time "
-        "limit, that of the training)",
+        help="longest episode in steps (0: no limit; default: no limit, or that of the training "
+        "if the environment has no time limit)",
     )
     parser.add_argument(
-        "-n", "--episodes", type=whole(1), help="how many episodes (100; with --video 1)"
+        "-n",
+        "--episodes",
+        type=whole(1),
+        help="number of episodes (default: 100, or 1 with --video)",
     )
-    parser.add_argument("-nr", "--norender", action="store_true", help="measure only")
-    parser.add_argument("-i", "--itr", type=whole(-1), default=-1, help="which save (-1: the last)")
+    parser.add_argument("-nr", "--norender", action="store_true", help="do not open a window")
     parser.add_argument(
-        "-d", "--deterministic", action="store_true", help="act by the mode, do not sample"
+        "-i", "--itr", type=whole(-1), default=-1, help="number of the save (-1: the last)"
     )
-    parser.add_argument("--env", help="id of the environment, instead of the one in the file")
+    parser.add_argument(
+        "-d",
+        "--deterministic",
+        action="store_true",
+        help="take the most likely action instead of a sample",
+    )
+    parser.add_argument("--env", help="id of the environment, instead of the saved one")
     parser.add_argument(
         "--env_kwargs:NAME",
         metavar="VALUE",
         dest="_",
-        help="an argument of the environment, over the saved one",
+        help="argument of the environment, instead of the saved one",
     )
     parser.add_argument("--video", metavar="FILE", help="record the episodes to a .mp4 or .gif")
     parser.add_argument(
-        "--seed", type=whole(0), help="seed of the environment and of sampled actions"
+        "--seed", type=whole(0), help="seed of the environment and of the sampled actions"
     )
     parser.add_argument(
         "--trust-pickle",
         "--trust_pickle",
         action="store_true",
-        help="open pickles and import what the file names: this can run any program",
+        help="open pickles and import modules that the file names; this can run any program",
     )
     try:
         words, env_kwargs = _take_env_kwargs(argv)
@@ -292,7 +303,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 
 
 def _longest(fpath: str, itr: int, env: Any) -> int:
-    """The longest episode of an environment that may have no end: that of the training; else 0."""
+    """The time limit of the training if the environment has none of its own, else 0 (no limit)."""
     from spinup.envs.adapter import layers
     from spinup.policies.saved import load_policy
 
@@ -304,8 +315,8 @@ def _longest(fpath: str, itr: int, env: Any) -> int:
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0
     print(
-        f"The environment has no time limit: episodes end after {steps} steps at the latest, as in "
-        "training (-l 0 lets them run).",
+        f"The environment has no time limit: episodes end after at most {steps} steps, as in "
+        "training (-l 0 removes the limit).",
         file=sys.stderr,
     )
     return steps

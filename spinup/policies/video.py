@@ -27,31 +27,31 @@ from spinup.utils.errors import SpinupError
 # An environment without a time limit must not fill the disk.
 MAX_STEPS = 10_000
 DEFAULT_FPS = 30
-# Viewers play a GIF frame of less than 2/100 s at 10/100 s.
+# Viewers show GIF frames shorter than 2/100 s for 10/100 s.
 _GIF_FPS = 50
-# Packages whose exceptions mean that there is nothing to draw with.
+# Packages whose exceptions mean that rendering is not available here.
 _DRAWING = ("mujoco", "OpenGL", "glfw")
 
 
 def has_display() -> bool:
-    """Whether a window could be opened."""
+    """Whether a window can be opened."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def prepare_headless_rendering() -> None:
-    """Where there is no display, makes pygame and MuJoCo draw without one.
+    """Makes pygame and MuJoCo render without a display, if there is none.
 
-    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL`, unless the user did. Call it before the environment is
-    made.
+    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL`, unless the user did. Call it before making the
+    environment.
     """
     if has_display():
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     if "MUJOCO_GL" not in os.environ:
-        # Only a library that is there: `import mujoco` fails on a MUJOCO_GL that it cannot load,
-        # even for a program that never draws.
+        # Only a library that exists: `import mujoco` fails if it cannot load what MUJOCO_GL names,
+        # even in a program that never renders.
         for backend, library in (("egl", "EGL"), ("osmesa", "OSMesa")):
             if ctypes.util.find_library(library):
                 os.environ["MUJOCO_GL"] = backend
@@ -69,41 +69,39 @@ def record_episodes(
     seed: int | None = None,
     played: list[tuple[float, int]] | None = None,
 ) -> int:
-    """Runs episodes and writes what they look like to a `.gif` or `.mp4`.
+    """Runs episodes and records them to a `.gif` or `.mp4`.
 
-    The file appears under its name only when it is complete; a failure leaves an older one as it
-    was.
+    The file gets its name only when it is complete; a failure leaves an older file unchanged.
 
     Args:
         env: Environment made with `render_mode="rgb_array"`. It is not closed.
         get_action: Gives the action for an observation.
-        path: File to write; its ending says which kind.
+        path: File to write; its extension decides the format.
         num_episodes: Episodes to record, one after the other.
-        max_ep_len: Cuts an episode after so many steps; None or 0 means at its end (at most 10 000
-            steps).
-        fps: Frames a second; None means the environment's own (`metadata["render_fps"]`), or 30.
+        max_ep_len: Longest episode, in steps; None or 0 means 10,000.
+        fps: Frames per second; None means the environment's (`metadata["render_fps"]`), or 30.
         seed: Seed of the first reset; None draws one.
-        played: A list that return and length of every episode are added to.
+        played: A list to which the return and length of every episode are appended.
 
     Returns:
-        The number of frames recorded: of every episode its reset and each of its steps. Faster than
-        50 frames a second a GIF keeps only every n-th, and identical frames in a row are stored in
-        it as one that lasts longer.
+        The number of frames recorded: one for the reset and one for each step of every episode. A
+        GIF above 50 frames per second keeps only every n-th frame, and stores identical frames in a
+        row as one longer frame.
     """
     target = check_clip(path)
     suffix = target.suffix.lower()
     if num_episodes < 1:
-        raise SpinupError(f"Recording needs at least one episode, not {num_episodes}.")
+        raise SpinupError(f"recording needs at least one episode, not {num_episodes}")
     mode = getattr(env, "render_mode", None)
     if mode != "rgb_array":
         raise SpinupError(
-            f"The environment has render_mode={mode!r}; "
-            "make it with render_mode='rgb_array' to record it."
+            f"the environment has render_mode={mode!r}: "
+            "make it with render_mode='rgb_array' to record it"
         )
     prepare_headless_rendering()
     rate = float(fps or getattr(env, "metadata", {}).get("render_fps") or DEFAULT_FPS)
     if not (math.isfinite(rate) and rate > 0):
-        raise SpinupError(f"The frames a second must be a positive number, not {fps}.")
+        raise SpinupError(f"fps must be a positive number of frames per second, not {fps}")
     episodes: list[tuple[float, int]] = [] if played is None else played
     frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed, episodes)
     temporary = _temporary(target)
@@ -119,15 +117,17 @@ def record_episodes(
 
 
 def check_clip(path: str | os.PathLike[str]) -> Path:
-    """The file that a clip is written to, its folder made; a SpinupError where it cannot be."""
+    """The file for a clip, with its folder created; SpinupError if it cannot be written."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in (".gif", ".mp4"):
-        raise SpinupError(f"A clip is a .gif or an .mp4, not {target.name}; change its ending.")
+        raise SpinupError(
+            f"a clip must be a .gif or an .mp4, not {target.name}: change the extension"
+        )
     if suffix == ".mp4":
         _import_imageio()
     if target.is_dir():
-        raise SpinupError(f"{target} is a folder; name a file for the clip.")
+        raise SpinupError(f"{target} is a folder: give a file for the clip")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(target)  # whether a file can be made there
@@ -135,13 +135,13 @@ def check_clip(path: str | os.PathLike[str]) -> Path:
         temporary.unlink()
     except OSError as error:
         raise SpinupError(
-            f"A clip cannot be written to {target.parent} ({error.strerror}); choose another place."
+            f"a clip cannot be written to {target.parent} ({error.strerror}): choose another folder"
         ) from error
     return target
 
 
 def _temporary(target: Path) -> Path:
-    # The ending stays last, because the writers choose the format by it.
+    # The extension stays at the end, because the writers choose the format by it.
     return target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix.lower()}")
 
 
@@ -167,33 +167,33 @@ def _frames(
 
 
 def draw(env: Any) -> np.ndarray:
-    """One picture of the environment as bytes, (height, width, 3); else a SpinupError."""
+    """One image of the environment as bytes, (height, width, 3); SpinupError if there is none."""
     from gymnasium.error import DependencyNotInstalled
 
     try:
         frame = env.render()
     except DependencyNotInstalled as error:
         raise SpinupError(
-            f"This environment cannot be drawn ({_first_sentence(error)}); pip install "
-            "'spinup[video]' for classic control, 'spinup[mujoco]' for MuJoCo."
+            f"this environment cannot be drawn ({_first_sentence(error)}): run pip install "
+            "'spinup[video]' for classic control, 'spinup[mujoco]' for MuJoCo"
         ) from error
     except NotImplementedError as error:
         raise SpinupError(
-            "This environment cannot be drawn, because it has no render method of its own: test "
-            "its policies without --video."
+            "this environment cannot be drawn because it has no render method: test its policies "
+            "without --video"
         ) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRAWING:
             raise  # the environment's own fault
         raise SpinupError(
-            f"This environment cannot be drawn here ({_first_sentence(error)}); without a display "
-            "MuJoCo needs the library EGL or OSMesa, and MUJOCO_GL=egl or osmesa names which."
+            f"this environment cannot be drawn here ({_first_sentence(error)}): without a display, "
+            "MuJoCo needs the library EGL or OSMesa and MUJOCO_GL=egl or MUJOCO_GL=osmesa"
         ) from error
     frame = np.asarray(frame) if frame is not None else None
     if frame is None or frame.ndim != 3 or frame.shape[2] not in (3, 4):
         what = "nothing" if frame is None else f"an array of shape {frame.shape}"
         raise SpinupError(
-            f"env.render() gave {what}; to be recorded it must give an image (height, width, 3)."
+            f"env.render() returned {what}: it must return an image (height, width, 3)"
         )
     return np.ascontiguousarray(frame[:, :, :3], dtype=np.uint8)
 
@@ -217,13 +217,13 @@ def _write_gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
         for i, frame in enumerate(frames):
             if i % every == 0:
                 count += 1
-                # A palette a frame without dithering: a third of the size, and flat areas stay
+                # One palette per frame without dithering: a third of the size, and flat areas stay
                 # flat.
                 yield Image.fromarray(frame).quantize(256, dither=Image.Dither.NONE)
 
     stream = images()
     first = next(stream)
-    duration = max(20, 10 * round(100 * every / fps))  # milliseconds, in the steps that a GIF has
+    duration = max(20, 10 * round(100 * every / fps))  # milliseconds, in the GIF's steps of 10
     first.save(path, save_all=True, append_images=stream, duration=duration, loop=0)
     return count
 
@@ -234,7 +234,7 @@ def _import_imageio() -> Any:
         import imageio_ffmpeg  # noqa: F401  (the plug-in that imageio needs for .mp4)
     except ImportError as error:
         raise SpinupError(
-            f"Writing an .mp4 needs {error.name}; pip install 'spinup[video]', or record a .gif."
+            f"writing an .mp4 needs {error.name}: run pip install 'spinup[video]', or record a .gif"
         ) from error
     return imageio
 
@@ -251,10 +251,10 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
         ffmpeg_log_level="error",
     )
     count = 0
-    # Closed before the caller removes the file after a failure: ffmpeg would create it once more.
+    # Closed before the caller removes the file after a failure; ffmpeg would create it again.
     with contextlib.closing(writer):
         for frame in frames:
-            # The colour format that every player knows (yuv420p) has no odd sizes.
+            # The color format that every player knows (yuv420p) has no odd sizes.
             odd = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
             writer.append_data(np.pad(frame, odd, mode="edge"))
             count += 1

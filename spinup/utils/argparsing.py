@@ -1,4 +1,4 @@
-"""An argument parser whose complaints are one sentence, like all wrong input here."""
+"""An argument parser that reports wrong input in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spinup.utils.errors import SpinupError
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with `SpinupError` in place of a page of usage, and near matches for flags."""
+    """argparse that raises `SpinupError` instead of printing its usage, and suggests flags."""
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse for every wrong command line."""
@@ -22,8 +22,8 @@ class Parser(argparse.ArgumentParser):
             flag = unknown[1].partition("=")[0]
             message = f"there is no argument {flag}"
             near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
-            hint = f"did you mean {near[0]}" if near else hint
-        raise SpinupError(f"{message[0].upper()}{message[1:]}; {hint}.")
+            hint = f"did you mean {near[0]}?" if near else hint
+        raise SpinupError(f"{message}; {hint}")
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -36,7 +36,7 @@ def whole(least: int) -> Callable[[str], int]:
             number = least - 1
         if number < least:
             # argparse puts the flag's name in front
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
         return number
 
     return convert

@@ -517,7 +517,7 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
 @pytest.mark.parametrize(
     "args, sentence",
     [
-        ([], "The following arguments are required: logdir; 'spinup compare --help' explains"),
+        ([], "the following arguments are required: logdir; 'spinup compare --help' explains"),
         (["{a}"], "Give two folders of runs or more, one for each algorithm."),
         (["{a}", "{}/nothing"], "No folder begins with {}/nothing; check the path."),
         (["{a}", "{}/empty"], "No run in {}/empty; check the path."),
@@ -553,7 +553,7 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
             ["{a}", "{b}", "--normalise"],
             "Argument --normalise/--normalize: expected at least one argum",
         ),
-        (["{a}", "{b}", "--rep", "1", "--bands"], "There is no argument --bands; "),
+        (["{a}", "{b}", "--rep", "1", "--bands"], "there is no argument --bands; "),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, sentence):

@@ -665,7 +665,7 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
 @pytest.mark.parametrize(
     "args, sentence",
     [
-        ([], "The following arguments are required: logdir; 'spinup plot --help' explains"),
+        ([], "the following arguments are required: logdir; 'spinup plot --help' explains"),
         (["nowhere/at-all"], "No folder begins with nowhere/at-all; check the path."),
         (["{}/rr_s0"], "No folder begins with {}/rr_s0; did you mean {}/r_s0."),
         (["{}/r_s0/progress.txt"], "progress.txt is a file; give the run directory that it is in."),
@@ -679,7 +679,7 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
         (["{}/r", "--est", "iq"], "one of mean, median, iqm, max, min, not iq; did you mean iqm"),
         (["{}/r", "--est", "os.system"], "one of mean, median, iqm, max, min, not os.system."),
         (["{}/r", "--band", "std"], "The band is one of sd, ci, minmax, none, not std; did you me"),
-        (["{}/r", "--smoth", "3"], "There is no argument --smoth; did you mean --smooth."),
+        (["{}/r", "--smoth", "3"], "there is no argument --smoth; did you mean --smooth?"),
         (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0); give one name"),
         (["{}/r", "--select", "x"], "No folder is left after --select and --exclude; loosen them."),
         (["{}/r", "--save", "o.bmp"], "--save takes a file that ends in .png, .pdf, .svg, not o.b"),

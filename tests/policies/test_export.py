@@ -53,7 +53,9 @@ def test_every_algorithm_is_exported_and_acts_the_same(runs, tmp_path, algo, cap
     path = tmp_path / "policy.onnx"
     assert export.main([str(run), "--onnx", str(path)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"wrote {path}; against the original on 339 observations the largest ")
+    assert said.startswith(
+        f"wrote {path}; the largest difference from the original on 339 observations "
+    )
     # Not only by its own account: here against the network through torch, in an odd batch.
     env, _ = loading.load_policy_and_env(run)
     obs = np.random.default_rng(1).normal(size=(7, *env.observation_space.shape))
@@ -187,7 +189,7 @@ def test_a_type_of_actions_that_torch_does_not_have_is_named(tmp_path):
     actions = spaces.MultiDiscrete([2, 3], dtype=np.uint32)
     ac = nets.MLPActorCritic(VECTOR, actions, hidden_sizes=(4,))
     run = save(tmp_path / "run", ac, VECTOR, actions, {"hidden_sizes": [4]})
-    with pytest.raises(SpinupError, match="Actions of type uint32 cannot be exported: it is one"):
+    with pytest.raises(SpinupError, match="actions of type uint32 cannot be exported: use one"):
         export.export_onnx(run, tmp_path / "p.onnx")
 
 
@@ -215,11 +217,11 @@ def test_a_file_that_acts_differently_is_not_kept(runs, tmp_path, monkeypatch, c
     assert export.main([str(run), "--onnx", str(path), "--overwrite"]) == 1
     out, err = capsys.readouterr()
     wanted = (
-        "spinup: The exported policy chooses other actions than the original for 339 of 339 "
-        "observations; nothing was written.\n"
+        "spinup: the exported policy chooses other actions than the original for 339 of 339 "
+        "observations: nothing was written\n"
         if algo == "ppo"
-        else f"spinup: The exported policy's actions differ from the original's by up to "
-        f"{abs(by):.2g}; nothing was written.\n"
+        else f"spinup: the exported policy's actions differ from the original's by up to "
+        f"{abs(by):.2g}: nothing was written\n"
     )
     assert (out, err) == ("", wanted)
     assert path.read_bytes() == b"the old one" and os.listdir(tmp_path) == ["p.onnx"]
@@ -244,7 +246,7 @@ def test_an_existing_file_is_kept_unless_told(runs, tmp_path, capsys):
     assert export.main([str(run), "--onnx", str(path)]) == 2
     assert path.read_bytes() == b"mine"
     assert capsys.readouterr().err == (
-        f"spinup: {path} exists; add --overwrite (overwrite=True) to replace it.\n"
+        f"spinup: {path} exists: add --overwrite (overwrite=True) to replace it\n"
     )
     assert export.main([str(run), "--onnx", str(path), "--overwrite"]) == 0
     onnx.checker.check_model(onnx.load(path))
@@ -256,47 +258,50 @@ def test_a_missing_package_names_the_extra(runs, tmp_path, monkeypatch, capsys, 
     monkeypatch.setitem(sys.modules, package, None)
     assert export.main([str(run), "--onnx", str(tmp_path / "p.onnx")]) == 2
     assert capsys.readouterr().err == (
-        f"spinup: Exporting needs {package}, which is not installed; "
-        "pip install 'spinup[export]'.\n"
+        f"spinup: exporting needs {package}, which is not installed: "
+        "run pip install 'spinup[export]'\n"
     )
     assert os.listdir(tmp_path) == []
 
 
-HELP = "; 'spinup export --help' explains the arguments."
+HELP = "; 'spinup export --help' explains the arguments"
 NOT_HERE = (
-    " was trained with the TensorFlow backend, which is not part of this version; train with the "
-    "PyTorch backend instead."
+    " was trained with the TensorFlow backend, which is not part of this version: train with the "
+    "PyTorch backend instead"
 )
 PICKLE = (
-    " is a pickle, which can run any program when it is opened; if you trust who made it, pass "
-    "trust_pickle=True (--trust-pickle)."
+    " is a pickle, which can run any program when it is opened: if you trust its author, pass "
+    "trust_pickle=True (--trust-pickle)"
 )
 MALFORMED = [
-    ("", "The following arguments are required: RUN, --onnx" + HELP),
-    ("RUN", "The following arguments are required: --onnx" + HELP),
-    ("--onnx p.onnx", "The following arguments are required: RUN" + HELP),
-    ("RUN --onnx", "Argument --onnx: expected one argument" + HELP),
-    ("RUN --onnx p.pt", "The file must end in .onnx, which 'p.pt' does not."),
-    ("RUN --onnx no/p.onnx", "There is no folder no; make it, or name another one."),
-    ("RUN --onnx dir.onnx", "dir.onnx is a folder; name a file."),
+    ("", "the following arguments are required: RUN, --onnx" + HELP),
+    ("RUN", "the following arguments are required: --onnx" + HELP),
+    ("--onnx p.onnx", "the following arguments are required: RUN" + HELP),
+    ("RUN --onnx", "argument --onnx: expected one argument" + HELP),
+    ("RUN --onnx p.pt", "the file must end in .onnx, unlike 'p.pt': change the extension"),
+    ("RUN --onnx no/p.onnx", "there is no folder no: create it, or choose another one"),
+    ("RUN --onnx dir.onnx", "dir.onnx is a folder: give a file"),
     (
         "nowhere --onnx p.onnx",
-        "nowhere is not a folder; give the run directory of a trained policy.",
+        "nowhere is not a folder: give the run directory of a trained policy",
     ),
     (
         "EMPTY --onnx p.onnx",
-        "EMPTY holds no saved policy; give the run directory of a trained one.",
+        "EMPTY holds no saved policy: give the run directory of a trained policy",
     ),
     ("TF --onnx p.onnx", "TF" + NOT_HERE),
     ("PICKLED --onnx p.onnx", "PICKLED/model.pt" + PICKLE),
-    ("RUN RUN --onnx p.onnx", "Unrecognized arguments: RUN" + HELP),
-    ("RUN --onxn p.onnx", "The following arguments are required: --onnx" + HELP),
+    ("RUN RUN --onnx p.onnx", "unrecognized arguments: RUN" + HELP),
+    ("RUN --onxn p.onnx", "the following arguments are required: --onnx" + HELP),
     (
         "RUN --onnx p.onnx --overwrit",
-        "There is no argument --overwrit; did you mean --overwrite.",
+        "there is no argument --overwrit; did you mean --overwrite?",
     ),
-    ("RUN --onnx p.onnx -i one", "Argument -i/--itr: 'one' is no whole number from -1 on" + HELP),
-    ("RUN --onnx p.onnx -i 3", "RUN holds no save number 3; it has the last one (-1)."),
+    (
+        "RUN --onnx p.onnx -i one",
+        "argument -i/--itr: 'one' is not a whole number of at least -1" + HELP,
+    ),
+    ("RUN --onnx p.onnx -i 3", "RUN has no save number 3: choose from the last one (-1)"),
 ]
 
 
@@ -323,7 +328,7 @@ def test_a_pickled_module_is_exported_behind_the_opt_in(tmp_path, capsys):
         path.unlink()
     args = [str(run), "--onnx", str(tmp_path / "p.onnx"), "--trust-pickle"]
     assert export.main(args) == 2
-    assert "name its environment with --env" in capsys.readouterr().err
+    assert "give its environment with --env" in capsys.readouterr().err
     assert export.main([*args, "--env", "CartPole-v1"]) == 0
     obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     wanted = ac.act(torch.as_tensor(obs), deterministic=True)

@@ -182,7 +182,7 @@ def test_what_is_no_run_is_one_clear_sentence(tmp_path):
         loading.load_policy_and_env(tmp_path / "nowhere")
     with pytest.raises(SpinupError, match="holds no saved policy"):
         loading.load_policy_and_env(tmp_path)
-    with pytest.raises(SpinupError, match="itr is the number of a save"):
+    with pytest.raises(SpinupError, match="itr must be the number of a save"):
         loading.which_save([])
     with pytest.raises(SpinupError, match="True or False"):
         loading.load_policy_and_env(tmp_path, deterministic="no")
@@ -194,8 +194,8 @@ def test_a_folder_of_runs_is_answered_with_one_of_them(tmp_path, place, capsys):
         save_run(tmp_path / "ppo" / f"ppo_s{seed}", make_env("CartPole-v1"))
     assert tp.main([str(tmp_path / place), "-nr"]) == 2
     assert capsys.readouterr().err == (
-        f"spinup: {tmp_path / place} holds no saved policy; give one of the 2 runs below it, such "
-        f"as {tmp_path}/ppo/ppo_s0.\n"
+        f"spinup: {tmp_path / place} holds no saved policy: give one of the 2 runs below it, such "
+        f"as {tmp_path}/ppo/ppo_s0\n"
     )
 
 
@@ -537,7 +537,7 @@ def test_a_save_that_is_not_there_is_answered_with_those_that_are(tmp_path, save
             shutil.copy(old, old.with_name(name))
     with pytest.raises(SpinupError) as error:
         loading.load_policy_and_env(run, 7)
-    assert str(error.value) == f"{run} holds no save number 7; it has {listed}."
+    assert str(error.value) == f"{run} has no save number 7: choose from {listed}"
 
 
 # ----------------------------------------------------------------------------------- wrappers
@@ -638,7 +638,7 @@ def test_a_users_wrapper_is_imported_only_with_the_opt_in(tmp_path, monkeypatch)
     assert record["wrapper_specs"][-1]["kwargs"] == {"factor": 3.0}
     record["wrapper_specs"][-1]["class"] = "users_wrappers:Doubled"
     save_run(tmp_path / "run", env, env=record)
-    with pytest.warns(UserWarning, match="inside Doubled"):
+    with pytest.warns(UserWarning, match="with Doubled"):
         made, _ = loading.load_policy_and_env(tmp_path / "run")
     assert "Doubled" not in inside_out(made)
     with pytest.raises(SpinupError, match=r"users_wrappers:Doubled .* cannot be imported"):
@@ -702,8 +702,8 @@ def test_a_users_module_is_named_on_the_command_line(tmp_path, monkeypatch, caps
         args = [str(tmp_path / "run"), "-nr", "-n", "1", "-d", "--seed", "0"]
         assert tp.main(args) == 2
         assert capsys.readouterr().err == (
-            "spinup: The file asks to import their_envs to make Theirs-v0; pass it with env=... "
-            "(--env), or trust_pickle=True (--trust-pickle) if you trust the file.\n"
+            "spinup: the file asks to import their_envs to make Theirs-v0: pass the environment "
+            "with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust the file\n"
         )
         assert tp.main([*args, "--env", "their_envs:Theirs-v0"]) == 0
         assert tp.main([*args, "--trust-pickle"]) == 0
@@ -720,7 +720,9 @@ def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, cap
     assert tp.main(args) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 7\n") == 2
-    assert said.err.startswith("The environment has no time limit: episodes end after 7 steps")
+    assert said.err.startswith(
+        "The environment has no time limit: episodes end after at most 7 steps"
+    )
     assert tp.main([*args, "-l", "3"]) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 3\n") == 2 and said.err == ""
@@ -737,8 +739,8 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
     save_run(tmp_path / "run", Own())
     assert tp.main([str(tmp_path / "run"), "-nr"]) == 2
     assert capsys.readouterr().err == (
-        "spinup: The file does not say by which id its environment is made; pass one with env=... "
-        "(--env on the command line).\n"
+        "spinup: the file does not have the id of its environment: pass one with env=... "
+        "(--env on the command line)\n"
     )
     made, _ = loading.load_policy_and_env(tmp_path / "run", env=Own)
     assert isinstance(made, Own)
@@ -788,69 +790,70 @@ def test_get_action_costs_microseconds(runs, env_id, deterministic):
 
 # --------------------------------------------------------------------- malformed command lines
 
-HELP = "; 'spinup test_policy --help' explains the arguments."
+HELP = "; 'spinup test_policy --help' explains the arguments"
 NOT_HERE = (
-    " was trained with the TensorFlow backend, which is not part of this version; train with the "
-    "PyTorch backend instead."
+    " was trained with the TensorFlow backend, which is not part of this version: train with the "
+    "PyTorch backend instead"
 )
 PICKLE = (
-    " is a pickle, which can run any program when it is opened; if you trust who made it, pass "
-    "trust_pickle=True (--trust-pickle)."
+    " is a pickle, which can run any program when it is opened: if you trust its author, pass "
+    "trust_pickle=True (--trust-pickle)"
 )
-NO_NAME = " names no argument of the environment: write --env_kwargs:name VALUE."
+NO_NAME = " does not name an argument of the environment: write --env_kwargs:name VALUE"
 MALFORMED = [
-    ("", "The following arguments are required: RUN" + HELP),
-    ("nowhere", "nowhere is not a folder; give the run directory of a trained policy."),
-    ("RUN RUN", "Unrecognized arguments: RUN" + HELP),
-    ("RUN --determinstic", "There is no argument --determinstic; did you mean --deterministic."),
-    ("RUN --rneder", "There is no argument --rneder; did you mean --norender."),
-    ("RUN --zzzzzz=3", "There is no argument --zzzzzz" + HELP),
-    ("RUN -q", "There is no argument -q" + HELP),
-    ("RUN -n", "Argument -n/--episodes: expected one argument" + HELP),
-    ("RUN -n two", "Argument -n/--episodes: 'two' is no whole number from 1 on" + HELP),
-    ("RUN -n 0", "Argument -n/--episodes: '0' is no whole number from 1 on" + HELP),
-    ("RUN -n 1.5", "Argument -n/--episodes: '1.5' is no whole number from 1 on" + HELP),
-    ("RUN -l -4", "Argument -l/--len: '-4' is no whole number from 0 on" + HELP),
-    ("RUN -l long", "Argument -l/--len: 'long' is no whole number from 0 on" + HELP),
-    ("RUN --seed -1", "Argument --seed: '-1' is no whole number from 0 on" + HELP),
-    ("RUN -i best", "Argument -i/--itr: 'best' is no whole number from -1 on" + HELP),
-    ("RUN -i -2", "Argument -i/--itr: '-2' is no whole number from -1 on" + HELP),
-    ("RUN -i 99", "RUN holds no save number 99; it has the last one (-1)."),
+    ("", "the following arguments are required: RUN" + HELP),
+    ("nowhere", "nowhere is not a folder: give the run directory of a trained policy"),
+    ("RUN RUN", "unrecognized arguments: RUN" + HELP),
+    ("RUN --determinstic", "there is no argument --determinstic; did you mean --deterministic?"),
+    ("RUN --rneder", "there is no argument --rneder; did you mean --norender?"),
+    ("RUN --zzzzzz=3", "there is no argument --zzzzzz" + HELP),
+    ("RUN -q", "there is no argument -q" + HELP),
+    ("RUN -n", "argument -n/--episodes: expected one argument" + HELP),
+    ("RUN -n two", "argument -n/--episodes: 'two' is not a whole number of at least 1" + HELP),
+    ("RUN -n 0", "argument -n/--episodes: '0' is not a whole number of at least 1" + HELP),
+    ("RUN -n 1.5", "argument -n/--episodes: '1.5' is not a whole number of at least 1" + HELP),
+    ("RUN -l -4", "argument -l/--len: '-4' is not a whole number of at least 0" + HELP),
+    ("RUN -l long", "argument -l/--len: 'long' is not a whole number of at least 0" + HELP),
+    ("RUN --seed -1", "argument --seed: '-1' is not a whole number of at least 0" + HELP),
+    ("RUN -i best", "argument -i/--itr: 'best' is not a whole number of at least -1" + HELP),
+    ("RUN -i -2", "argument -i/--itr: '-2' is not a whole number of at least -1" + HELP),
+    ("RUN -i 99", "RUN has no save number 99: choose from the last one (-1)"),
     (
         "RUN --deterministic=yes",
-        "Argument -d/--deterministic: ignored explicit argument 'yes'" + HELP,
+        "argument -d/--deterministic: ignored explicit argument 'yes'" + HELP,
     ),
-    ("RUN --video a.webm", "A clip is a .gif or an .mp4, not a.webm; change its ending."),
-    ("RUN --video clip", "A clip is a .gif or an .mp4, not clip; change its ending."),
-    ("RUN --env", "Argument --env: expected one argument" + HELP),
+    ("RUN --video a.webm", "a clip must be a .gif or an .mp4, not a.webm: change the extension"),
+    ("RUN --video clip", "a clip must be a .gif or an .mp4, not clip: change the extension"),
+    ("RUN --env", "argument --env: expected one argument" + HELP),
     (
         "RUN --env MountainCar-v0",
-        "The policy was trained with the observation space Box([-4.8 -inf -0.41887903 -inf], [4.8 "
-        "inf 0.41887903 inf], (4,), float32), and this environment has Box([-1.2 -0.07], [0.6 "
-        "0.07], (2,), float32); pass the one it was trained in with env=... (--env).",
+        "the policy was trained with the observation space Box([-4.8 -inf -0.41887903 -inf], [4.8 "
+        "inf 0.41887903 inf], (4,), float32), but this environment has Box([-1.2 -0.07], [0.6 "
+        "0.07], (2,), float32): pass the one it was trained in with env=... (--env)",
     ),
     (
         "RUN --env CartPoel-v1",
-        "there is no environment 'CartPoel-v1' (ids of other packages are written module:Name-v0, "
-        "and gymnasium.pprint_registry() lists what is there); did you mean CartPole-v1?",
+        "there is no environment 'CartPoel-v1': ids of other packages are written module:Name-v0, "
+        "and gymnasium.pprint_registry() lists those that are registered; did you mean "
+        "CartPole-v1?",
     ),
     (
         "RUN --env no_such:X-v0",
         "no_such:X-v0 cannot be made because there is no module 'no_such' on the path: install it, "
-        "or run where it can be imported from.",
+        "or run where it can be imported",
     ),
     ("RUN --env_kwargs g", "'--env_kwargs'" + NO_NAME),
     ("RUN --env_kwargs:1 g", "'--env_kwargs:1'" + NO_NAME),
     (
         "RUN --env_kwargs:gg 3",
         "CartPole-v1 has no argument 'gg' (it takes render_mode, sutton_barto_reward): correct "
-        "env_kwargs.",
+        "env_kwargs",
     ),
     (
         "RUN --env_kwargs:max_episode_steps 0",
-        "max_episode_steps must be a positive integer (or -1 for none), not 0.",
+        "max_episode_steps must be a positive integer (or -1 for none), not 0",
     ),
-    ("EMPTY", "EMPTY holds no saved policy; give the run directory of a trained one."),
+    ("EMPTY", "EMPTY holds no saved policy: give the run directory of a trained policy"),
     ("TF", "TF" + NOT_HERE),
     ("PICKLED", "PICKLED/model.pt" + PICKLE),
 ]
@@ -970,8 +973,8 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     with pytest.raises(SpinupError) as error:
         loading.load_policy_and_env(run, env=env_id)
     assert str(error.value) == (
-        f"{path} is a pickle, which can run any program when it is opened; if you trust who made "
-        "it, pass trust_pickle=True (--trust-pickle)."
+        f"{path} is a pickle, which can run any program when it is opened: if you trust its "
+        "author, pass trust_pickle=True (--trust-pickle)"
     )
     # The environment in vars.pkl is of a package that is not installed.
     with pytest.raises(SpinupError, match=r"No module named 'gym'.*pass one with env=\.\.\. \(--"):
@@ -990,7 +993,7 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     assert tp.main([*args, "--trust-pickle", "-i", "10"]) == 0
     assert tp.main([*args, "--trust-pickle", "-i", "3"]) == 2
     said = capsys.readouterr()
-    assert said.err.endswith("holds no save number 3; it has 10, the last one (-1).\n")
+    assert said.err.endswith("has no save number 3: choose from 10, the last one (-1)\n")
 
 
 def by_hand(algo, weights, o):
@@ -1015,5 +1018,5 @@ def test_a_pickle_of_classes_that_are_not_here_is_one_sentence(tmp_path):
         torch.save(module.Net(2, 2), tmp_path / "model.pt")
     finally:
         del sys.modules["gone_module"]
-    with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*; run where the"):
+    with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*: run where its"):
         loading.load_policy_and_env(tmp_path, trust_pickle=True)

@@ -136,7 +136,7 @@ def test_a_failure_leaves_the_old_clip_and_no_litter(tmp_path, suffix):
 
 
 def test_wrong_input_is_one_clear_sentence(tmp_path):
-    with pytest.raises(SpinupError, match="change its ending"):
+    with pytest.raises(SpinupError, match="change the extension"):
         video.record_episodes(Counter(), no_action, tmp_path / "a.webm")
     with pytest.raises(SpinupError, match="rgb_array"):
         video.record_episodes(Counter(render_mode="human"), no_action, tmp_path / "a.gif")
@@ -146,7 +146,7 @@ def test_wrong_input_is_one_clear_sentence(tmp_path):
         video.record_episodes(Counter(), no_action, tmp_path / "a.gif", fps=-1)
     env = Counter()
     env.render = lambda: None
-    with pytest.raises(SpinupError, match="gave nothing"):
+    with pytest.raises(SpinupError, match="returned nothing"):
         video.record_episodes(env, no_action, tmp_path / "a.gif")
 
 
@@ -171,8 +171,8 @@ def test_an_environment_that_draws_nothing_is_one_sentence(runs, tmp_path, capsy
     run, _ = runs("her")
     assert test_policy.main([str(run), "--video", str(tmp_path / "a.gif")]) == 2
     assert capsys.readouterr().err.endswith(
-        "spinup: This environment cannot be drawn, because it has no render method of its own: "
-        "test its policies without --video.\n"
+        "spinup: this environment cannot be drawn because it has no render method: test its "
+        "policies without --video\n"
     )
     assert os.listdir(tmp_path) == []
 
@@ -186,7 +186,7 @@ def test_nothing_to_draw_with_says_what_mujoco_needs(tmp_path):
 
     env = Counter()
     env.render = render
-    with pytest.raises(SpinupError, match=r"here \(no OpenGL context\).*MUJOCO_GL=egl or osmesa"):
+    with pytest.raises(SpinupError, match=r"here \(no OpenGL context\).*MUJOCO_GL=egl or"):
         video.record_episodes(env, no_action, tmp_path / "a.gif")
     env.render = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):  # a fault of the environment keeps its traceback
