@@ -7,10 +7,33 @@ Everything here is looked up when it is first used: `import spinup` loads no fra
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spinup import registry
 from spinup.utils.errors import SpinupError, nearest
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time the registry decides
+    from spinup.algos.pytorch.acer.acer import acer
+    from spinup.algos.pytorch.acer.acer import acer as acer_pytorch
+    from spinup.algos.pytorch.ddpg.ddpg import ddpg
+    from spinup.algos.pytorch.ddpg.ddpg import ddpg as ddpg_pytorch
+    from spinup.algos.pytorch.dqn.dqn import dqn
+    from spinup.algos.pytorch.dqn.dqn import dqn as dqn_pytorch
+    from spinup.algos.pytorch.her.her import her
+    from spinup.algos.pytorch.her.her import her as her_pytorch
+    from spinup.algos.pytorch.ppo.ppo import ppo
+    from spinup.algos.pytorch.ppo.ppo import ppo as ppo_pytorch
+    from spinup.algos.pytorch.reinforce.reinforce import reinforce
+    from spinup.algos.pytorch.reinforce.reinforce import reinforce as reinforce_pytorch
+    from spinup.algos.pytorch.sac.sac import sac
+    from spinup.algos.pytorch.sac.sac import sac as sac_pytorch
+    from spinup.algos.pytorch.td3.td3 import td3
+    from spinup.algos.pytorch.td3.td3 import td3 as td3_pytorch
+    from spinup.algos.pytorch.trpo.trpo import trpo
+    from spinup.algos.pytorch.trpo.trpo import trpo as trpo_pytorch
+    from spinup.algos.pytorch.vpg.vpg import vpg
+    from spinup.algos.pytorch.vpg.vpg import vpg as vpg_pytorch
+    from spinup.runs.logger import EpochLogger, Logger
 
 __version__ = "0.1.0"
 
@@ -30,9 +53,33 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {*registry.exports(), *_LOGGERS, *_MODULES, "SpinupError", "__version__", "registry"}
-    )
+    return sorted({*__all__, *_MODULES})
 
 
-__all__ = ["SpinupError", "__version__", "registry"]
+__all__ = [
+    "EpochLogger",
+    "Logger",
+    "SpinupError",
+    "__version__",
+    "acer",
+    "acer_pytorch",
+    "ddpg",
+    "ddpg_pytorch",
+    "dqn",
+    "dqn_pytorch",
+    "her",
+    "her_pytorch",
+    "ppo",
+    "ppo_pytorch",
+    "registry",
+    "reinforce",
+    "reinforce_pytorch",
+    "sac",
+    "sac_pytorch",
+    "td3",
+    "td3_pytorch",
+    "trpo",
+    "trpo_pytorch",
+    "vpg",
+    "vpg_pytorch",
+]
