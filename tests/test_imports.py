@@ -11,27 +11,38 @@ from spinup import registry
 
 FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
-# An algorithm folder that may import others: hindsight relabelling wraps an off-policy update.
+# Each layer may import itself and those before it, lazily or not. `algos` are layers as well:
+# common, <backend>.common, core.py, and the other files of an algorithm's folder.
+LAYERS = ("utils", "envs", "runs", "algos", "policies", "analysis", "grids", "cli")
+# What every layer may import.
+BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
+# An algorithm folder that may import others: hindsight relabeling wraps an off-policy update.
 MAY_IMPORT_SIBLINGS = ("her",)
 
 
 def imported(tree, package):
-    """(dotted name, whether at module level) of every import in a module of `package`."""
-    top = {id(node) for node in tree.body}
-    for node in tree.body:  # `if TYPE_CHECKING:` and `try:` run at import too
-        if isinstance(node, ast.If | ast.Try):
-            top |= {id(inner) for inner in ast.walk(node)}
+    """(dotted name, whether under `if __name__ == "__main__"`) of every import in a module."""
+    as_program = {
+        id(inner)
+        for node in tree.body
+        if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
     for node in ast.walk(tree):
+        names = []
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, id(node) in top
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parents = package.split(".")
                 base = ".".join([*parents[: len(parents) - node.level + 1], base]).rstrip(".")
-            for alias in node.names:
-                yield f"{base}.{alias.name}", id(node) in top
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            named = node.args[:1]
+            names = [n.value for n in named if isinstance(n, ast.Constant)]
+        for name in names:
+            yield name, id(node) in as_program
 
 
 def under(name, package):
@@ -40,39 +51,58 @@ def under(name, package):
 
 def violations(module, source):
     """The imports of `module` (its dotted name) that point the wrong way."""
-    package = module.rpartition(".")[0]
+    tree = ast.parse(source)
     found = []
-    for name, at_top in imported(ast.parse(source), package):
+    for name, as_program in imported(tree, module.rpartition(".")[0]):
         root = name.partition(".")[0]
         if root in ("torch", "tensorflow") and under(module, "spinup.algos.common"):
             found.append(f"{module} -> {name}: algos/common is for every backend")
-        if root != "spinup":
-            continue
-        if not allowed(module, name, at_top):
+        if root == "spinup" and not allowed(module, name, as_program):
             found.append(f"{module} -> {name}")
+    if is_forwarding(module, source):
+        return []  # names what is above it, and imports it when a name is asked for
     return found
 
 
-def allowed(module, name, at_top):
-    base = ("spinup.utils", "spinup.user_config", "spinup.registry", "spinup.__version__")
-    if under(module, "spinup.utils"):
-        # a function there may reach up when it is called; the module itself may not
-        return not at_top or any(under(name, p) for p in base)
-    if under(module, "spinup.envs"):
-        return any(under(name, p) for p in (*base, "spinup.envs"))
-    if under(module, "spinup.algos.common"):
-        return any(under(name, p) for p in (*base, "spinup.envs", "spinup.algos.common"))
-    parts = module.split(".")
-    if parts[:2] == ["spinup", "algos"] and len(parts) >= 4 and parts[2] in BACKENDS:
-        backend, folder, file = parts[2], parts[3], parts[-1]
-        reachable = [*base, "spinup.envs", "spinup.algos.common", f"spinup.algos.{backend}.common"]
-        if folder != "common":
-            own = f"spinup.algos.{backend}.{folder}"
-            reachable.append(own if file != "core" else f"{own}.core")
-            if folder in MAY_IMPORT_SIBLINGS:
-                reachable.append(f"spinup.algos.{backend}")
-        return any(under(name, p) for p in reachable)
-    return True  # spinup/*.py: the front, which may import everything
+def is_forwarding(module, source):
+    return under(module, "spinup.utils") and "= forward(" in source
+
+
+def layer(name):
+    """Where a dotted name is in the order of layers; None for the front, which is above them."""
+    parts = name.split(".")
+    if len(parts) < 2 or parts[1] not in LAYERS:
+        return None
+    inside = 0
+    if parts[1] == "algos":
+        if len(parts) < 4 and parts[2:] != ["common"]:
+            return None
+        if parts[2] in BACKENDS:
+            inside = 1
+            if parts[3] != "common":
+                file = parts[4] if len(parts) > 4 else parts[3]
+                inside = 2 if file == "core" else 3
+    return LAYERS.index(parts[1]), inside
+
+
+def allowed(module, name, as_program=False):
+    if any(under(name, base) for base in BASE):
+        return True
+    here, there = layer(module), layer(name)
+    if here is None:
+        return True  # spinup/*.py: the front, which may import everything
+    if there is None:
+        return False
+    a, b = module.split("."), name.split(".")
+    if "algos" == a[1] == b[1] and a[2] in BACKENDS and b[2] in BACKENDS:
+        siblings = a[3] != b[3] and "common" not in (a[3], b[3])
+        if a[2] != b[2] or (siblings and a[3] not in MAY_IMPORT_SIBLINGS):
+            return False
+        if siblings:
+            return True
+    if as_program and a[1] == "algos" and b[1] == "cli":
+        return True  # the file run as a program
+    return there <= here
 
 
 def modules(repo_root):
@@ -92,6 +122,15 @@ def test_imports_point_one_way(repo_root):
     [
         ("spinup.utils.x", "import spinup.cli.plan"),
         ("spinup.utils.x", "from spinup.envs import make_env"),
+        ("spinup.utils.x", "def f():\n    from spinup.envs import make_env"),
+        ("spinup.utils.x", "import importlib\nimportlib.import_module('spinup.runs.run')"),
+        ("spinup.utils.x", "import spinup"),
+        ("spinup.runs.x", "from spinup.algos.common import returns"),
+        ("spinup.policies.x", "def f():\n    from spinup.cli.flags import arguments"),
+        ("spinup.analysis.x", "from spinup.grids.cells import Cell"),
+        ("spinup.algos.pytorch.ppo.ppo", "from spinup.policies import play"),
+        ("spinup.algos.pytorch.ppo.ppo", "from spinup.cli.main import run_file"),
+        ("spinup.algos.pytorch.ppo.ppo", "def f():\n    from spinup.cli.main import run_file"),
         ("spinup.utils.x", "try:\n    from spinup import algos\nexcept ImportError:\n    pass"),
         ("spinup.envs.x", "from spinup.algos.common import returns"),
         ("spinup.envs.x", "def f():\n    import spinup.algos"),
@@ -115,8 +154,17 @@ def test_the_rule_on_imports_catches(module, source):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("spinup.utils.x", "def f():\n    from spinup.envs import make_env"),
+        ("spinup.utils.x", "__getattr__, __dir__ = forward('spinup.grids.experiments')"),
+        ("spinup.utils.x", "from spinup.registry import load"),
         ("spinup.envs.x", "from spinup.utils.errors import SpinupError\nimport gymnasium"),
+        ("spinup.runs.x", "from spinup.envs import make_env\nfrom spinup import registry"),
+        ("spinup.policies.x", "from spinup.algos.pytorch.common.nets import mlp"),
+        ("spinup.grids.x", "from spinup.analysis.curves import read"),
+        ("spinup.cli.x", "from spinup.grids.cells import Cell"),
+        (
+            "spinup.algos.pytorch.ppo.ppo",
+            "if __name__ == '__main__':\n    from spinup.cli.main import run_file",
+        ),
         ("spinup.algos.common.x", "import numpy\nfrom spinup.utils import logx"),
         ("spinup.algos.pytorch.ppo.ppo", "import spinup.algos.pytorch.ppo.core as core"),
         ("spinup.algos.pytorch.ppo.ppo", "from . import core"),
@@ -137,6 +185,21 @@ def test_init_files_of_algorithm_folders_are_empty(repo_root):
 
 
 # ---------------------------------------------------------------------------------- cost of imports
+
+MOST_LINES = 6000  # what a reader of one algorithm may have to open, at the very most
+
+
+@pytest.mark.parametrize("name", ["ppo", "sac"])
+def test_an_algorithm_loads_little_of_the_library(name):
+    code = (
+        f"import sys, spinup.algos.pytorch.{name}.{name}\n"
+        "files = {m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] == 'spinup'}\n"
+        "print(sum(len(open(file, encoding='utf-8').readlines()) for file in files))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert int(done.stdout) <= MOST_LINES
 
 
 def loaded_after(statement):

@@ -13,7 +13,6 @@ import importlib
 import inspect
 import math
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from spinup.policies.activations import activation
 from spinup.runs.arguments import ARGUMENTS, described
 from spinup.runs.domains import Domain, Kind, Number, OneOf
 from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.literals import parse_value
 
 # Short and original names of flags -> the key they stand for.
 ALIASES = {
@@ -149,26 +149,6 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def parse_value(word: str) -> Any:
-    """A Python literal as its value, any other word as the text it is; nothing is executed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            value = ast.literal_eval(word.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return word
-    return value if _is_plain(value) else word
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `value` is made of what JSON knows: no bytes, sets, complex numbers, Ellipsis."""
-    if isinstance(value, list | tuple):
-        return all(_is_plain(v) for v in value)
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 # ---------------------------------------------------------------------------------------- arguments

@@ -184,7 +184,7 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 
 def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
     """Splits `--env_kwargs:name value` (the values are literals) from the rest of the words."""
-    from spinup.cli.plan import parse_value
+    from spinup.utils.literals import parse_value
 
     words = list(sys.argv[1:] if argv is None else argv)
     rest: list[str] = []

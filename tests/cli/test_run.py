@@ -17,6 +17,7 @@ from spinup.cli import plan as cli
 from spinup.cli.usage import wants_help
 from spinup.grids.experiments import ExperimentGrid
 from spinup.utils.errors import SpinupError
+from spinup.utils.literals import parse_value
 
 CALLS = []
 
@@ -125,7 +126,7 @@ def test_words_are_never_executed(tmp_path):
 
 @given(st.text())
 def test_parse_value_gives_plain_data_for_any_text(text):
-    value = cli.parse_value(text)
+    value = parse_value(text)
     json.dumps(value)
     if isinstance(value, str) and value != text:
         assert text.strip()[-1] in "'\""  # only a quoted string is anything but itself
