@@ -1,5 +1,6 @@
 """What an installed copy contains, and that the project's own files agree with each other."""
 
+import email
 import re
 import shutil
 import subprocess
@@ -19,9 +20,8 @@ def wheel(repo_root, tmp_path_factory):
     source = tmp_path_factory.mktemp("source")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(repo_root / "spinup", source / "spinup", ignore=ignore)
-    for name in ("pyproject.toml", "README.md"):
-        if (repo_root / name).is_file():
-            shutil.copy(repo_root / name, source / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repo_root / name, source / name)
     out = source / "wheels"
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     done = subprocess.run(
@@ -88,6 +88,29 @@ def test_a_wheel_carries_version_and_console_script(wheel):
     assert "Requires-Python: >=3.10" in metadata
     for extra in ("mpi", "tf", "mujoco", "atari", "video", "track", "cluster", "dev", "all"):
         assert f"Provides-Extra: {extra}\n" in metadata
+
+
+def test_a_wheel_says_who_wrote_it_and_under_which_license(wheel, repo_root):
+    archive = zipfile.ZipFile(wheel)
+    info = f"spinup-{spinup.__version__}.dist-info"
+    metadata = email.message_from_string(archive.read(f"{info}/METADATA").decode())
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["License-File"] == "LICENSE"
+    assert metadata["Author"] == "spinup contributors"
+    classifiers = metadata.get_all("Classifier")
+    assert {"Typing :: Typed", "Programming Language :: Python :: 3.11"} <= set(classifiers)
+    license_text = archive.read(f"{info}/licenses/LICENSE").decode()
+    assert license_text == (repo_root / "LICENSE").read_text()
+    assert "Copyright (c) 2026 spinup contributors" in license_text
+
+
+def test_the_citation_names_the_current_version_and_license(repo_root):
+    lines = (repo_root / "CITATION.cff").read_text().splitlines()
+    fields = dict(line.split(": ", 1) for line in lines if re.match(r"[a-z-]+: ", line))
+    assert fields["cff-version"] == "1.2.0" and fields["title"] == "spinup"
+    assert fields["version"] == spinup.__version__
+    assert fields["license"] == "MIT"
+    assert "  - name: spinup contributors" in lines
 
 
 def names(requirements):
