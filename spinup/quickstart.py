@@ -1,8 +1,8 @@
-"""A first run, what `make train` does: PPO learns to balance a pole in about a minute.
+"""A first run (`make train`): PPO learns to balance a pole in about a minute.
 
     python -m spinup.quickstart
 
-Prints how well the trained policy does, and leaves a learning curve and a clip of it in
+Prints the average return of the trained policy, and saves a learning curve and a clip in
 `out/quickstart`.
 """
 
@@ -34,14 +34,14 @@ CLIP_STEPS = 250
 
 
 def load_preset(name: str = PRESET) -> dict[str, Any]:
-    """A file of `spinup/presets`: the algorithm's keyword arguments, and `env`."""
+    """A file of `spinup/presets`: keyword arguments of the algorithm, and `env`."""
     text = resources.files("spinup.presets").joinpath(name).read_text(encoding="utf-8")
     preset: dict[str, Any] = json.loads(text)
     return preset
 
 
 def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
-    """Trains PPO with `preset` into `run_dir` behind a progress bar; returns the seconds."""
+    """Train PPO with `preset` in `run_dir`, with a progress bar; returns the seconds it took."""
     from spinup import ppo_pytorch
     from spinup.envs import make_env
 
@@ -59,10 +59,10 @@ def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
 
 
 def evaluate(run_dir: Path, episodes: int = EPISODES, seed: int = 0) -> np.ndarray:
-    """Returns of the final policy, acting deterministically, an entry an episode."""
+    """Returns of the final, deterministic policy, one per episode."""
     env, get_action = load_policy_and_env(run_dir, deterministic=True)
     try:
-        # Not the training seed: its first episodes are the ones that the policy has met before.
+        # Not the training seed: the policy has already seen its first episodes.
         return np.array(
             [r for r, _ in run_episodes(env, get_action, None, episodes, seed=10_000 + seed)]
         )
@@ -71,7 +71,7 @@ def evaluate(run_dir: Path, episodes: int = EPISODES, seed: int = 0) -> np.ndarr
 
 
 def record(run_dir: Path, path: Path, seed: int = 0) -> int:
-    """Films the final policy; returns the number of frames."""
+    """Record a clip of the final policy; returns the number of frames."""
     env, get_action = load_policy_and_env(run_dir, deterministic=True, render_mode="rgb_array")
     try:
         return record_episodes(env, get_action, path, max_ep_len=CLIP_STEPS, seed=20_000 + seed)
@@ -80,11 +80,13 @@ def record(run_dir: Path, path: Path, seed: int = 0) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains, measures, draws and films; 0 if the pole stays up, 1 if it does not."""
+    """Train, evaluate, plot and record; returns 0 if the pole stays up, else 1."""
     parser = argparse.ArgumentParser(
         prog="python -m spinup.quickstart", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--out", type=Path, default=Path("out/quickstart"), help="where results go")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/quickstart"), help="folder for the results"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     try:
@@ -99,10 +101,10 @@ def _quickstart(out: Path, seed: int) -> int:
     _check_that_it_can_be_drawn(preset["env"])
     run_dir, curve, clip = out / "run", out / "learning_curve.png", out / "agent.gif"
     steps = preset["steps_per_epoch"] * preset["epochs"]
-    print(f"Training PPO on {preset['env']} for {steps} steps, a minute at most.", flush=True)
+    print(f"Training PPO on {preset['env']} for {steps} steps (about a minute).", flush=True)
     seconds = train(run_dir, preset, seed)
     returns = evaluate(run_dir, seed=seed)
-    # A slash at the end: this folder and no other that begins like it.
+    # With a slash at the end it is this folder only, not all that begin like it.
     make_plots([f"{run_dir}/"], save=curve)
     record(run_dir, clip, seed)
     average = float(returns.mean())
@@ -116,8 +118,8 @@ def _quickstart(out: Path, seed: int) -> int:
     )
     if average < TARGET:
         print(
-            f"spinup: PPO reached {average:.1f} on {preset['env']} and not the {TARGET:.0f} that "
-            "counts as solved; try another --seed.",
+            f"spinup: PPO reached an average return of {average:.1f} on {preset['env']}, below the "
+            f"{TARGET:.0f} that counts as solved: try another --seed",
             file=sys.stderr,
         )
         return 1
@@ -125,7 +127,7 @@ def _quickstart(out: Path, seed: int) -> int:
 
 
 def _check_that_it_can_be_drawn(env_id: str) -> None:
-    """A missing renderer is told now and not after the training."""
+    """Fail before the training if the environment cannot be rendered."""
     from spinup.envs import make_env
     from spinup.policies.video import draw
 

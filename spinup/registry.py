@@ -1,6 +1,6 @@
-"""The algorithms: one row each. The package's exports, the command line and the tests read it.
+"""The algorithms: one row each. The exports, the command line, the docs and the tests read it.
 
-No framework is imported here; `load` imports one algorithm's module when it is asked for.
+No framework is imported here; `load` imports the module of one algorithm when asked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from spinup import user_config
 from spinup.utils.errors import SpinupError, nearest
 
-# What to install when a framework is missing: the package that failed to import -> the pip extra.
+# The package that failed to import -> what to install with pip.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
 
@@ -22,12 +22,12 @@ class Algorithm:
     """One row: an algorithm and where it can be used.
 
     Attributes:
-        name: the function's name, its module's and its folder's.
-        backends: folders under `spinup/algos` that implement it, the preferred one first.
-        action_spaces: names of the Gymnasium action spaces it learns in.
-        observation: 'vector' (a Box, flattened), or another word for what it takes.
-        mpi: whether it runs on several processes with `--cpu`.
-        on_policy: whether it learns only from what the current policy did.
+        name: name of the function, of its module and of its folder.
+        backends: folders under `spinup/algos` that implement it, preferred one first.
+        action_spaces: names of the Gymnasium action spaces that it supports.
+        observation: 'vector' (a flattened Box) or 'goal' (a dict with a desired goal).
+        mpi: whether it can run on several processes (`--cpu`).
+        on_policy: whether it learns only from data of the current policy.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Algorithm:
         return f"spinup.algos.{backend}.{self.name}.{self.name}"
 
     def default_backend(self) -> str:
-        """The user's choice for this algorithm where it exists, else the row's first."""
+        """The backend that the user configured if it exists, else the first."""
         wanted = user_config.DEFAULT_BACKEND.get(self.name)
         return wanted if wanted in self.backends else self.backends[0]
 
@@ -76,7 +76,7 @@ def exports() -> tuple[str, ...]:
 
 
 def get(name: str) -> Algorithm:
-    """The row of `name`; SpinupError, with the nearest name, when there is none."""
+    """The row of `name`; SpinupError, with the nearest name, if there is none."""
     for row in ROWS:
         if row.name == name:
             return row

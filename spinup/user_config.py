@@ -1,12 +1,12 @@
-"""What a user may set once for every experiment; change the values here or in a fork.
+"""Settings for all experiments; change the values here.
 
-`SPINUP_DATA_DIR` in the environment overrides `DEFAULT_DATA_DIR` without touching this file.
+The environment variable `SPINUP_DATA_DIR` overrides `DEFAULT_DATA_DIR`.
 """
 
 import os
 
-# Where run directories go when no `data_dir` is given. A relative path is taken from the working
-# directory of the moment a run starts.
+# The folder for run directories if no `data_dir` is given. A relative path starts at the working
+# directory at the time when a run starts.
 DEFAULT_DATA_DIR = os.environ.get("SPINUP_DATA_DIR") or "data"
 
 # The backend that a bare algorithm name means (`spinup.ppo`, `python -m spinup.run ppo`).
@@ -20,7 +20,7 @@ DEFAULT_BACKEND = {
     "sac": "pytorch",
 }
 
-# True puts the date into the name of every run directory, asked for or not.
+# True puts the date into the name of every run directory.
 FORCE_DATESTAMP = False
 
 # True shortens the keys in the names of grid experiments (`ac_kwargs:hidden_sizes` -> `ac-hid`).

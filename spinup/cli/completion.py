@@ -1,7 +1,7 @@
 """Tab completion: `spinup completion bash` and `spinup completion zsh` print a script.
 
-The script holds every word it can complete, so that pressing Tab starts no Python. It is made from
-the sources: no algorithm and no framework is imported for it.
+The script contains every word that it can complete, so pressing Tab does not start Python. It is
+generated from the source files, without importing an algorithm or a framework.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _RUNS = ("plot", "compare", "test_policy", "export")
 
 @dataclass(frozen=True)
 class Words:
-    """What can be completed.
+    """The words that can be completed.
 
     Attributes:
         commands: the first word.
         flags: command -> its flags.
-        values: flag -> the values it can have, where they can be listed.
+        values: flag -> its values, where they can be listed.
     """
 
     commands: tuple[str, ...]
@@ -42,7 +42,7 @@ class Words:
 
 
 def collect() -> Words:
-    """Everything there is to complete, from the registry, the sources and Gymnasium."""
+    """All words to complete, from the registry, the source files and Gymnasium."""
     from spinup.cli import flags as known
     from spinup.cli.main import TOOLS
 
@@ -67,12 +67,12 @@ def collect() -> Words:
 
 
 def _choices(argument: str) -> tuple[str, ...]:
-    """The names that an argument may have as its value."""
+    """The names among the values of an argument."""
     return tuple(word for word in ARGUMENTS[argument].domain.words if isinstance(word, str))
 
 
 def _source(module: str) -> ast.Module | None:
-    """The syntax tree of a module of ours, which is not imported; None if it is not there."""
+    """The syntax tree of one of our modules, which is not imported; None if it has no file."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return None
@@ -89,7 +89,7 @@ def _signature(module: str, name: str) -> list[str]:
 
 
 def _tool_flags(module: str) -> tuple[str, ...]:
-    """The long flags that a module's parser is given."""
+    """The long flags of a module's parser."""
     tree = _source(module)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)] if tree else []
     found = {"--help"}
@@ -113,7 +113,7 @@ def _environments() -> tuple[str, ...]:
 
 
 def _grouped(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
-    """(keys as a pattern of `case`, words) with equal lists written once."""
+    """(keys as a `case` pattern, words); equal lists are written once."""
     keys: dict[tuple[str, ...], list[str]] = {}
     for key, words in table.items():
         keys.setdefault(words, []).append(key)
@@ -130,7 +130,7 @@ def bash(words: Words) -> str:
     return f"""\
 # Tab completion of spinup for bash, written by `spinup completion bash`.
 _spinup() {{
-    # Not COMP_WORDS: bash splits words at every colon.
+    # Not COMP_WORDS: bash splits its words at every colon.
     local line=${{COMP_LINE:0:COMP_POINT}} cur flag='' word='' words=() list=''
     cur=${{line##*[[:space:]]}}
     read -ra words <<< "${{line%"$cur"}}"
@@ -171,11 +171,11 @@ _spinup() {{
     _spinup_after_colon "$cur"
 }}
 _spinup_paths() {{
-    local IFS=$'\n'  # names may hold spaces
+    local IFS=$'\n'  # names may contain spaces
     compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen -f -- "$1"))
 }}
-# Bash replaces only what follows the last colon, so that is what an answer consists of.
+# Bash replaces only what follows the last colon, so answers contain only that.
 _spinup_after_colon() {{
     if [[ $1 == *:* && $COMP_WORDBREAKS == *:* ]]; then
         COMPREPLY=("${{COMPREPLY[@]#"${{1%"${{1##*:}}"}}"}}")
@@ -185,7 +185,7 @@ complete -F _spinup spinup"""
 
 
 def zsh(words: Words) -> str:
-    """The script for zsh, to be evaluated or put as `_spinup` into a folder of `fpath`."""
+    """The script for zsh, to evaluate or to save as `_spinup` in a folder of `fpath`."""
     return f"""\
 #compdef spinup
 # Tab completion of spinup for zsh, written by `spinup completion zsh`.
@@ -223,17 +223,17 @@ fi"""
 SHELLS = {"bash": bash, "zsh": zsh}
 
 _HELP = """\
-For this shell alone:  eval "$(spinup completion bash)"    (zsh: after compinit)
+For this shell only:   eval "$(spinup completion bash)"    (zsh: after compinit)
 For every new bash:    spinup completion bash > ~/.spinup.bash; source that file in ~/.bashrc
 For every new zsh:     spinup completion zsh > FOLDER/_spinup, with a FOLDER of $fpath
-Write it again after installing environments or a new version."""
+Repeat this after installing environments or a new version."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the script of one shell."""
+    """Print the script for one shell."""
     parser = Parser(
         prog="spinup completion",
-        description="Print a script that lets Tab complete commands, flags and their values.",
+        description="Print a script for Tab completion of commands, flags and values.",
         epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -241,6 +241,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shells = parser.parse_args(argv).shell
     if len(shells) != 1 or shells[0] not in SHELLS:
         given = "nothing" if not shells else f"'{' '.join(shells)}'"
-        raise SpinupError(f"'spinup completion' takes bash or zsh, not {given}")
+        raise SpinupError(
+            f"'spinup completion' needs the name of a shell, bash or zsh, not {given}"
+        )
     print(SHELLS[shells[0]](collect()))
     return 0

@@ -1,8 +1,8 @@
-"""What a command line would do, and what it would cost: the text of `--dry_run`.
+"""What a command line would do and what it would cost: the report of `--dry_run`.
 
-Memory is counted from the spaces of the environment. Disk and time come from a calibration: a short
-piece of the algorithm really runs, with the settings of the run and in a temporary directory, and
-its rows say how long an epoch takes. Nothing is written where the runs would be.
+Memory follows from the environment's spaces. Disk and time come from a calibration: the algorithm
+trains for a moment in a temporary directory, with the settings of the run, and its log shows how
+long an epoch takes. Nothing is written where the runs would be.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ from spinup.runs.domains import Number
 from spinup.utils.memory import available_memory, size_text
 
 # Arguments that do not change the cost of a step: runs that differ only in these share a
-# calibration. They are the numbers that are no counts, and what says how long and how often.
+# calibration. They are the numbers that are not counts, and those that say how long and how often.
 _OF_STEPS = {"updates_per_step", "replay_ratio", "target_kl"}
 _NUMBERS = {n: a.domain for n, a in ARGUMENTS.items() if isinstance(a.domain, Number)}
 _SAME_COST = {name for name, domain in _NUMBERS.items() if not domain.whole} - _OF_STEPS
 _SAME_COST |= {"seed", "epochs", "save_freq", "start_steps", "update_after", "num_test_episodes"}
 _SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", "double_q"}
-_MOST_SECONDS = 60.0  # of calibration; what is left then costs what the others do on average
+_MOST_SECONDS = (
+    60.0  # of calibration; the remaining settings are taken to cost the average of those measured
+)
 _ROW_BYTES = 400  # of progress.txt
 _START_SECONDS = 2.0  # imports, networks, environments
 
 
 class Plan(Protocol):
-    """What is needed of `cli.Plan`."""
+    """The part of `plan.Plan` that is needed here."""
 
     @property
     def grid(self) -> ExperimentGrid: ...
@@ -67,11 +69,10 @@ class Speed:
     """What a calibration measured.
 
     Attributes:
-        step: seconds of an environment step, gradient steps included where they are no part of
-            `update`.
-        act: seconds of a step of a test episode.
-        update: seconds of one gradient step.
-        save: seconds of a checkpoint.
+        step: seconds per environment step, including gradient steps unless they are in `update`.
+        act: seconds per step of a test episode.
+        update: seconds per gradient step.
+        save: seconds per checkpoint.
         disk: bytes of a run directory without its replay buffer.
         taken: seconds that the calibration took.
     """
@@ -86,7 +87,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one run: bytes of its buffers, bytes on the disk, seconds."""
+    """The cost of one run: bytes of buffers in memory, bytes on disk, and seconds."""
 
     memory: int
     disk: int
@@ -114,19 +115,19 @@ def _in_own_process(launch: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Env:
-    """What is asked of an environment: bytes, and the length of a long episode."""
+    """What the estimate needs to know about an environment."""
 
     transition: int  # bytes of o, a, r, o2, d in a replay buffer
     rollout: int  # bytes of a step in a rollout and in the batch made of it
-    actions: int  # numbers that describe a distribution over actions
+    actions: int  # parameters of a distribution over actions
     limit: float  # longest episode
     step: float  # seconds of a step with a random action
 
 
 def look_at(settings: Mapping[str, Any]) -> Env:
-    """Make the environment of a run once and step it for a moment."""
+    """Make the environment of a run and step it for a moment."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run itself will say it
+        warnings.simplefilter("ignore")  # the run itself will warn
         env = adapt_env(env_maker(settings["env_name"], settings.get("env_kwargs"))())
     limit = env_record(env)["max_episode_steps"] or math.inf
     o_space, a_space = env.observation_space, env.action_space
@@ -148,7 +149,7 @@ def look_at(settings: Mapping[str, Any]) -> Env:
 
 
 def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], env: Env) -> Speed:
-    """Run a short piece of a run in a temporary directory and see how long it takes."""
+    """Train for a moment in a temporary directory and measure the time."""
     small = dict(settings)
     for name in ("env_name", "env_kwargs"):
         small.pop(name, None)
@@ -175,7 +176,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
     if "update_after" in settings:
         small["update_after"] = 3 * steps + 1  # epochs 0 to 2 without gradient steps, 3 and 4 with
     if "eps_end" in settings:
-        small["eps_start"] = small["eps_end"]  # so that the network is asked
+        small["eps_start"] = small["eps_end"]  # so that actions come from the network
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         small["logger_kwargs"] = {"output_dir": folder, "quiet": True}
@@ -190,7 +191,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
             times = [float(row["Time"]) for row in csv.DictReader(file, delimiter="\t")]
         disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     taken = time.perf_counter() - start
-    # A checkpoint follows the first epoch and the last, so it lies between the first two rows.
+    # Checkpoints follow the first and the last epoch, so one is between the first two rows.
     first, *rest = np.diff(times)
     save = max(0.0, first - rest[0])
     if "update_after" in settings:
@@ -205,7 +206,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
 def cost(
     algo: registry.Algorithm, settings: Mapping[str, Any], env: Env, speed: Speed, processes: int
 ) -> Cost:
-    """What a whole run costs, from what a piece of it did."""
+    """The cost of a whole run, from its calibration."""
     epochs = settings["epochs"]
     total = epochs * settings["steps_per_epoch"]
     seconds = _START_SECONDS + speed.save * math.ceil(epochs / settings["save_freq"])
@@ -218,11 +219,11 @@ def cost(
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
     longest = min(settings["max_ep_len"], env.limit)
-    if math.isinf(longest):  # nobody limits it: how long it gets is not known
+    if math.isinf(longest):  # no limit: the length of an episode is not known
         longest = settings["steps_per_epoch"]
     test_steps = epochs * settings["num_test_episodes"] * longest
     seconds += total * speed.step + test_steps * speed.act + updates * speed.update
-    # The two checkpoints share the buffer, all but the part that changed in between.
+    # The two checkpoints share the buffer, except for the part that changed in between.
     return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
 
 
@@ -230,15 +231,15 @@ def cost(
 
 
 def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
-    """The runs of a command line, where they would go, whether they would start, what they cost."""
+    """The runs of a command line: their directories, whether they would start, and their cost."""
     where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
     jobs = ready.grid._jobs(cells, where, ready.datestamp, None)
     alone = len(cells) == 1 and not _in_own_process(ready.launch)
     row = next((row for row in registry.ROWS if row.name == algo), None)
-    if row is None:  # a function of the user's own, whose arguments may mean anything
+    if row is None:  # the user's own function, whose arguments may mean anything
         places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
         lines = _table([("directory", "what happens"), *places])
-        return "\n".join([*lines, "", f"What {algo} costs is not known. Nothing was created."])
+        return "\n".join([*lines, "", f"The cost of {algo} is not known. Nothing was created."])
     meter = _Meter(row, max(1, process_count(ready.num_cpu)))
     table: list[tuple[str, ...]] = [("directory", "what happens", "memory", "disk", "time")]
     left: list[Cost] = []
@@ -255,7 +256,7 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
 
 
 class _Meter:
-    """Costs of runs, with one calibration for all those that cost the same."""
+    """Costs of runs; runs that cost the same share a calibration."""
 
     def __init__(self, algo: registry.Algorithm, processes: int) -> None:
         self.algo, self.processes = algo, processes
@@ -273,17 +274,17 @@ class _Meter:
         return [speed for speed in self.speeds.values() if speed is not None]
 
     def basis(self) -> str:
-        """What the figures rest on, in a sentence."""
+        """Where the numbers come from, in one sentence."""
         made, guessed = len(self.measured), len(self.speeds) - len(self.measured)
-        times = "a calibration" if made == 1 else f"{made} calibrations"
-        text = f"Disk and time are from {times} of {self.taken:.1f} s on this machine"
-        text += ", as busy as it is now"
+        times = "one calibration run" if made == 1 else f"{made} calibration runs"
+        text = f"Disk and time are estimated from {times} ({self.taken:.1f} s) on this machine"
+        text += " under its present load"
         if guessed:
-            text += f"; {guessed} more settings are taken to cost what those do on average"
+            text += f"; {guessed} more settings are assumed to cost the average of these"
         return text + "."
 
     def cost(self, cell: Cell, settings: dict[str, Any]) -> Cost:
-        """What a run costs, from a calibration of its own or one that fits it."""
+        """The cost of a run, from its own calibration or a matching one."""
         env_key = repr((settings["env_name"], settings.get("env_kwargs")))
         if env_key not in self.envs:
             self.envs[env_key] = look_at(settings)
@@ -311,7 +312,7 @@ class _Meter:
 
 
 def _fate(job: Job, alone: bool) -> tuple[str, float]:
-    """What would happen to a run, and the share of it that is done already."""
+    """What would happen to a run, and the fraction of it that is already done."""
     folder, kwargs = Path(job.output_dir), job.cell.kwargs
     there = (folder / "progress.txt").is_file()
     if alone:
@@ -319,13 +320,14 @@ def _fate(job: Job, alone: bool) -> tuple[str, float]:
     else:
         action = decide(job).action
     if action == "skip":
-        return "done already, skipped", 1.0
+        return "already done, skipped", 1.0
     if action == "resume" and there:
         epochs = {"epochs": 1, **_defaults(job.cell), **kwargs}["epochs"]
         done = min(epochs, _rows(folder / "progress.txt"))
         return f"resumes after {done} of {epochs} epochs", done / max(1, epochs)
     if there:
-        return f"starts, {'deletes' if kwargs.get('overwrite') else 'keeps aside'} the run there", 0
+        overwrite = kwargs.get("overwrite")
+        return f"starts; {'deletes the old run' if overwrite else 'old run moves to .old/'}", 0.0
     return "starts", 0.0
 
 
@@ -337,7 +339,7 @@ def _summary(
     left: Sequence[Cost], count: int, launch: Mapping[str, Any], where: Path, meter: _Meter
 ) -> list[str]:
     if not left:
-        return [f"Nothing to do: all {count} runs are done."]
+        return [f"Nothing to do: all {count} runs are already done."]
     executor = launch.get("executor", "local")
     workers = launch.get("num_workers", 1)
     longest, total = max(c.seconds for c in left), sum(c.seconds for c in left)
@@ -345,25 +347,25 @@ def _summary(
     at_once = min(at_once, len(left))
     memory = sum(sorted((c.memory for c in left), reverse=True)[:at_once])
     disk = sum(c.disk for c in left)
-    # More processes than cores take turns.
+    # Processes beyond the number of cores take turns.
     side_by_side = min(at_once, os.cpu_count() or 1) if executor == "local" else at_once
     wall = max(longest, total / side_by_side)
-    how = f"{at_once} at a time" if at_once > 1 else "one after the other"
+    how = f"{at_once} at a time" if at_once > 1 else "one after another"
     runs = "1 run" if count == 1 else f"{count} runs"
     shown = f"{runs}, {len(left)} to do"
     if len(left) > 1:
         shown += f", {how}"
     lines = [
-        f"{shown}: buffers of {size_text(memory)}, {size_text(disk)} on the disk, "
+        f"{shown}: {size_text(memory)} of buffers in memory, {size_text(disk)} on disk, "
         f"about {duration(wall)}.",
         meter.basis(),
         "Nothing was created.",
     ]
     available, free = available_memory(), shutil.disk_usage(_existing(where)).free
     if executor == "local" and available is not None and memory > available:
-        lines.insert(1, f"This machine has only {size_text(available)} of memory available.")
+        lines.insert(1, f"Warning: only {size_text(available)} of memory are free.")
     if disk > free:
-        lines.insert(1, f"The disk of {where} has only {size_text(free)} left.")
+        lines.insert(1, f"Warning: only {size_text(free)} are free on the disk of {where}.")
     return lines
 
 
@@ -383,7 +385,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, to two figures or so: `40 s`, `12 min`, `3 h 20 min`."""
+    """Seconds as text with about two digits: `40 s`, `12 min`, `3 h 20 min`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)

@@ -1,8 +1,8 @@
-"""Flags: the words of a command line, the arguments they name, the values they give.
+"""Flags: the words of a command line, the arguments that they name and their values.
 
 Every keyword of a training function is a flag. Which values it takes follows from the table
 `spinup.runs.arguments` and from the function's annotations and defaults. Values are literals and
-are never evaluated as code; what is wrong with one is said in one sentence (SpinupError).
+are never evaluated as code; a wrong one is a SpinupError of one sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALIASES = {
     "s": "seed",
 }
 
-# Keys that say how to run rather than what: one value each, never part of a grid.
+# Keys that say how to run, not what to train: one value each, never part of a grid.
 RUN_KEYS = (
     "exp_name",
     "data_dir",
@@ -59,16 +59,16 @@ RUN_KEYS = (
 # Dicts whose entries are not known here: `--env_kwargs:gravity 9.8`, `--slurm_options:time 60`.
 OPEN_DICTS = ("env_kwargs", "slurm_options")
 
-# Arguments of every algorithm that are about the run as a whole: one value each as well.
+# Arguments that concern the whole run: one value each as well.
 ONCE_KEYS = ("resume", "overwrite", "progress")
 
 # Arguments that cannot be written as a literal.
 NOT_FLAGS = {
-    "env_fn": "name the environment with --env",
-    "actor_critic": "pass a class from Python, or set its arguments with --ac_kwargs:KEY",
+    "env_fn": "use --env to name the environment",
+    "actor_critic": "pass a class from Python, or use --ac_kwargs:KEY for its arguments",
 }
 
-# Keys whose values stay the text they were typed as, `--exp_name 1` too.
+# Keys whose values stay text, even `--exp_name 1`.
 TEXT_KEYS = (
     "env_name",
     "exp_name",
@@ -82,7 +82,7 @@ TEXT_KEYS = (
 
 _KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # options of sbatch, which are entries, hold dashes
 _FLAG = re.compile(rf"--(?P<key>{_KEY})(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # what word processors make of `--`
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # what word processors turn `--` into
 
 
 @dataclass(frozen=True)
@@ -99,22 +99,24 @@ class Flag:
 
 
 def split_flags(words: Sequence[str]) -> list[Flag]:
-    """Group `words` into flags and the values that follow each."""
+    """Group `words` into flags, each with the values that follow it."""
     flags: list[Flag] = []
     for word in words:
         if word[:1] and word[0] in _DASHES:
             raise SpinupError(
-                f"'{word}' starts with a typographic dash: write '--{word.lstrip(_DASHES + '-')}'"
+                f"'{word}' begins with a typographic dash: write '--{word.lstrip(_DASHES + '-')}'"
             )
         if word == "-s":
             flags.append(Flag("-s", "seed", None, ()))
         elif word.startswith("--"):
             flags.append(_flag(word))
         elif word.startswith("-") and not _is_number(word):
-            raise SpinupError(f"'{word}' is not a flag: flags start with two dashes (--gamma 0.99)")
+            raise SpinupError(
+                f"'{word}' is not a flag: flags begin with two dashes, as in --gamma 0.99"
+            )
         elif not flags:
             raise SpinupError(
-                f"'{word}' comes before any flag: write --env {word} if it is the environment"
+                f"'{word}' is not preceded by a flag: write --env {word} if it is the environment"
             )
         else:
             last = flags.pop()
@@ -123,7 +125,7 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
     for flag in flags:
         if flag.key in seen:
             raise SpinupError(
-                f"'{seen[flag.key]}' and '{flag.typed}' set the same argument: give all its values "
+                f"'{seen[flag.key]}' and '{flag.typed}' set the same argument: put all its values "
                 "after one flag"
             )
         seen[flag.key] = flag.typed
@@ -134,7 +136,7 @@ def _flag(word: str) -> Flag:
     match = _FLAG.fullmatch(word)
     if match is None or not all(match["key"].split(":")):
         raise SpinupError(
-            f"'{word}' is not a well-formed flag: write --key, --key[shorthand] or --key:entry"
+            f"'{word}' is not a valid flag: write --key, --key[shorthand] or --key:entry"
         )
     value = match["value"]
     key = ALIASES.get(match["key"], match["key"])
@@ -162,7 +164,7 @@ def arguments(algo_fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Parameter] | None:
-    """The arguments that the dict argument `key` may hold; None when they cannot be known."""
+    """The entries that the dict argument `key` may have; None if they are not known."""
     if key == "logger_kwargs":
         target: Any = importlib.import_module("spinup.runs.logger").Logger
         skip = 0
@@ -181,7 +183,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
 
 
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
-    """The parameter that `key` sets; SpinupError with the nearest known flag when none does."""
+    """The parameter that `key` sets; SpinupError, with the nearest known flag, if there is none."""
     anything = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)
     if key in RUN_KEYS or key == "env_name":
         return anything
@@ -216,7 +218,7 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
 
 
 def backend_of(algo_fn: Callable[..., Any]) -> str:
-    """The backend's folder that a training function's file lies in, '' for one from elsewhere."""
+    """The backend whose folder contains the function's file; '' for a function from elsewhere."""
     parts = source_of(algo_fn).parts
     return parts[-3] if len(parts) >= 4 and parts[-4] == "algos" else ""
 
@@ -245,8 +247,8 @@ _KINDS = {
 def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
     """The values that a flag takes; None if nothing is known about them.
 
-    The table speaks for a function whose default it allows; in another the name means something
-    else, and the annotation and the default say what is allowed.
+    The table applies if it allows the function's default. Otherwise the name means something else
+    here, and the annotation and the default tell.
     """
     name = key.removeprefix("base_kwargs:")
     kind, words = _annotated(parameter)
@@ -255,7 +257,7 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
         if parameter.default in domain or parameter.default is inspect.Parameter.empty:
             more = tuple(word for word in words if word not in domain)
             return dataclasses.replace(domain, words=(*domain.words, *more)) if more else domain
-        if key != name:  # an argument of the base, whose default is not known here
+        if key != name:  # an argument of HER's base, whose default is not known here
             return domain
     if kind is int or kind is float:
         return Number(-math.inf, whole=kind is int, endless=kind is float, words=words)
@@ -267,9 +269,9 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
 
 
 def _annotated(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]:
-    """The type of a parameter, and the values besides: None, and those of a `Literal`.
+    """The type of a parameter, and its other values: None, and those of a `Literal`.
 
-    The annotation may be a type or the text of one; without one the default tells.
+    The annotation may be a type or text; without one, the default tells.
     """
     names, words = set(), []
     if parameter.annotation is not inspect.Parameter.empty:
@@ -300,7 +302,7 @@ def _parts(annotation: str) -> list[ast.expr]:
     """The members of a union: names, and the values of a `Literal` as constants."""
     try:
         todo = [ast.parse(annotation, mode="eval").body]
-    except SyntaxError:  # how Python shows an object that is no type
+    except SyntaxError:  # the text of an object that is not a type
         return []
     found: list[ast.expr] = []
     while todo:
@@ -325,10 +327,10 @@ def _parts(annotation: str) -> list[ast.expr]:
 
 
 def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> Any:
-    """`value` as the function gets it; SpinupError if it is not in the argument's domain.
+    """`value` as the function receives it; SpinupError if it is outside the argument's domain.
 
-    Numbers may be `inf`, whole ones may be written as `4e3`, switches as true and 1; a sequence may
-    be a single value or words separated by commas.
+    Numbers may be `inf`, whole numbers may be written as `4e3`, and switches as true or 1. A
+    sequence may be a single value or words separated by commas.
     """
     kind, _ = _annotated(parameter)
     if kind is dict:
@@ -350,7 +352,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     if value not in domain:
         raise SpinupError(f"'{typed}' must be {domain}, not {value!r}")
     if key == "epochs" and value == 0:  # from Python it saves the initial policy
-        raise SpinupError(f"'{typed}' must be at least 1: a run of no epochs trains nothing")
+        raise SpinupError(f"'{typed}' must be at least 1: a run of 0 epochs trains nothing")
     return domain.convert(value)
 
 
@@ -369,10 +371,10 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
     for word in flag.words:
         if _is_broken(word):
             raise SpinupError(
-                f"'{word}' after '{flag.typed}' is half a list: leave out spaces, or quote it"
+                f"'{word}' after '{flag.typed}' is half a list: remove the spaces or quote the list"
             )
         value = parse_value(word)
-        # what sbatch gets stays as it was typed: a job may be called 1.10
+        # options of sbatch stay as typed: a job may be called 1.10
         as_typed = flag.key.startswith("slurm_options:") and value is not True
         if as_typed or (kind is str and not (value is None and None in words)):
             value = word
@@ -400,5 +402,5 @@ def _sizes(value: Any, typed: str) -> Any:
     if isinstance(value, list | tuple) and all(is_width(v) for v in value):
         return value
     raise SpinupError(
-        f"'{typed}' is a list of layer widths such as 64,64, or one width, not {value!r}"
+        f"'{typed}' must be a list of layer widths such as 64,64, or one width, not {value!r}"
     )

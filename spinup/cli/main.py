@@ -1,7 +1,7 @@
 """The command line: `spinup CMD ...`, and what `python ppo.py ...` does (`run_file`).
 
-Only finds out what was asked for and hands it over: the algorithms come from the registry, their
-flags from their signatures (`spinup.cli.plan`).
+This module only finds the right command: the algorithms come from the registry, their flags from
+their signatures (`spinup.cli.plan`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ from spinup.cli.usage import usage, wants_help
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.mpi_tools import abort, num_procs
 
-# Commands that are not algorithms -> the module whose `main(argv)` does the work, what it does.
+# Commands that are not algorithms -> the module whose `main(argv)` runs them, a description.
 TOOLS = {
-    "plot": ("spinup.analysis.plot", "learning curves of one or more run directories"),
-    "compare": ("spinup.analysis.compare", "which algorithm is better, and how sure that is"),
+    "plot": ("spinup.analysis.plot", "plot learning curves of one or more run directories"),
+    "compare": (
+        "spinup.analysis.compare",
+        "compare algorithms: which is better, with confidence intervals",
+    ),
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
-    "export": ("spinup.policies.export", "write a trained policy as an ONNX file"),
-    "completion": ("spinup.cli.completion", "a script for Tab completion in bash or zsh"),
+    "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
+    "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }
 
 
 def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
     """Run algorithm `cmd` (`ppo`, `ppo_pytorch`) with the words `args` of a command line."""
     name, backend = registry.resolve(cmd)
-    cli.split_flags([word for word in args if word != "-h"])  # malformed: no need for a framework
+    cli.split_flags(
+        [word for word in args if word != "-h"]
+    )  # refuse malformed words before a framework loads
     function = registry.load(name, backend)
     if wants_help(args):
         print(usage(function, f"spinup {cmd}", {}))
@@ -57,23 +62,23 @@ def overview() -> str:
 
 Train an algorithm:
 {rows}
-  A bare name takes the default backend; {example} names one.
+  A bare name uses the default backend; a name such as {example} selects one.
 
-Look at the result:
+Look at the results:
 {tools}
 
-  help          this text; 'spinup CMD --help' explains every argument of CMD
+  help          show this text; 'spinup CMD --help' explains every argument of CMD
 
 For example:
   spinup ppo --env CartPole-v1 --hid 32,32 --exp_name installtest
   spinup test_policy data/installtest/installtest_s0
   spinup plot data/installtest/installtest_s0
   spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10 20      (a grid: six runs)
-  spinup ppo --env CartPole-v1 --seed 0 10 20 --dry_run              (what it would cost)"""
+  spinup ppo --env CartPole-v1 --seed 0 10 20 --dry_run              (estimate the cost first)"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code (2 and one sentence for wrong input)."""
+    """Run one command and return its exit code (2, with one sentence, for wrong input)."""
     words = list(sys.argv[1:] if argv is None else argv)
     cmd, args = (words[0], words[1:]) if words else ("help", [])
     try:
@@ -94,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
-    """Run an algorithm's own file: the `config.json` beside it, and flags over that.
+    """Run an algorithm's file: with the `config.json` next to it, which flags override.
 
     Ends the program with exit code 2 and one sentence when the command line is wrong.
     """
@@ -115,11 +120,11 @@ def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> 
 
 
 def fail(error: SpinupError) -> int:
-    """Say in one line what was wrong; the exit code for it."""
+    """Print what was wrong in one line; returns the exit code."""
     sentence = f"spinup: {' '.join(str(error).split())}"
     try:
         several = num_procs() > 1
-    except SpinupError:  # MPI itself may be what is wrong
+    except SpinupError:  # MPI itself may be the problem
         several = False
     if several:
         abort(sentence, 2)  # the other processes may not have noticed

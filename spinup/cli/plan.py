@@ -1,9 +1,9 @@
 """From command-line words to the runs of a training function.
 
 `python -m spinup.run ppo` and an algorithm's own file (`python -m spinup.algos.pytorch.ppo.ppo`)
-share everything here: every keyword of the function is a flag, several values make a grid. All of a
-command line is checked before anything is created; what is wrong with it is said in one sentence
-(SpinupError). `flags` reads the words, `usage` explains them, `estimate` says what they cost.
+share this module: every keyword of the function is a flag, and several values make a grid. The
+whole command line is checked before anything is created; a mistake is a SpinupError of one
+sentence. `flags` reads the words, `usage` explains them, and `estimate` predicts the cost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-# Flags that are handed to `ExperimentGrid.run` as they are, and what their numbers may be.
+# Flags that are passed to `ExperimentGrid.run` unchanged, and the domains of their numbers.
 LAUNCH = {
     "num_workers": Number(1, whole=True),
     "executor": None,
@@ -90,12 +90,12 @@ def read_preset(path: str | Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise SpinupError(f"the preset '{path}' is not valid JSON: {error}") from error
     if not isinstance(preset, dict):
-        raise SpinupError(f"the preset '{path}' must hold one JSON object of arguments")
+        raise SpinupError(f"the preset '{path}' must contain one JSON object of arguments")
     return preset
 
 
 def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """A preset as flat keys, the entries of its dicts as `a:b`, aliases resolved."""
+    """A preset with flat keys: entries of dicts as `a:b`, and aliases resolved."""
     keys: dict[str, Any] = {}
     for name, value in preset.items():
         flat = {f"{name}:{k}": v for k, v in value.items()} if isinstance(value, dict) else None
@@ -119,14 +119,14 @@ def plan(
     backend: str | None = None,
     preset: str | Path | None = None,
 ) -> Plan:
-    """Check a command line completely and turn it into the grid to run.
+    """Check a whole command line and turn it into the grid to run.
 
     Args:
         algo_fn: the training function.
         words: the command line after the algorithm's name.
-        exp_name: name of the experiment unless --exp_name gives one.
-        backend: where activations come from; by default the folder of the function's file.
-        preset: a JSON file of arguments that hold unless a flag says otherwise.
+        exp_name: name of the experiment, unless --exp_name is given.
+        backend: backend of the activations; by default, from the folder of the function's file.
+        preset: JSON file of arguments, which flags override.
     """
     backend = backend_of(algo_fn) if backend is None else backend
     flags = {flag.key: flag for flag in split_flags(words)}
@@ -135,7 +135,9 @@ def plan(
         values[key] = values_of(flag, parameter_of(algo_fn, key, flag.typed), backend)
         about_run = key in RUN_KEYS or key.startswith("slurm_options:")
         if flag.shorthand is not None and about_run:
-            raise SpinupError(f"'{flag.typed}' is never part of a name and takes no shorthand")
+            raise SpinupError(
+                f"'{flag.typed}' is never part of a run's name: leave out the shorthand"
+            )
         if len(values[key]) > 1 and (about_run or key in ONCE_KEYS):
             raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}")
 
@@ -158,11 +160,13 @@ def plan(
     if alone and (num_cpu == "auto" or num_cpu > 1):
         raise SpinupError(
             f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
-            "and use --num_envs for several environments"
+            "or use --num_envs for several environments"
         )
     for key in ("hosts", "hostfile", "max_restarts"):
         if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
-            raise SpinupError(f"'--{key}' is about several processes: say how many with --cpu")
+            raise SpinupError(
+                f"'--{key}' applies only to several processes: set their number with --cpu"
+            )
     mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
     datestamp = _switch("--dt", once("datestamp", False))
     dry_run = _switch("--dry_run", once("dry_run", False))
@@ -170,7 +174,7 @@ def plan(
     spread = launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
     if spread and (num_cpu == "auto" or num_cpu > 1):
         raise SpinupError(
-            "runs side by side have one process each: use either --cpu, or --num_workers and "
+            "runs in parallel have one process each: use either --cpu, or --num_workers and "
             "--executor"
         )
     _layers(algo_fn, values, once("l", None))
@@ -181,16 +185,20 @@ def plan(
     resume, overwrite = values.get("resume", [False])[0], values.get("overwrite", [False])[0]
     if resume and overwrite:
         raise SpinupError(
-            "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one"
+            "'--resume' continues the earlier run and '--overwrite' deletes it: choose one"
         )
     if resume and datestamp:
-        raise SpinupError("'--resume' cannot find the earlier run under a new date: leave out --dt")
+        raise SpinupError(
+            "'--resume' cannot find a run whose name has an earlier date: leave out --dt"
+        )
 
     grid = ExperimentGrid(name=exp_name)
     for key, vals in values.items():
         grid.add(key, vals, shorthand=flags[key].shorthand if key in flags else None)
     if mpi.get("max_restarts") and datestamp:
-        raise SpinupError("'--max_restarts' cannot find its run under a new date: leave out --dt")
+        raise SpinupError(
+            "'--max_restarts' cannot find a run whose name has an earlier date: leave out --dt"
+        )
     return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run)
 
 
@@ -201,7 +209,7 @@ def _switch(typed: str, value: Any) -> bool:
 
 
 def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
-    """How the cells of a grid are started, from the flags that say so: only what was given."""
+    """The flags that say how the runs of a grid are started; only those given."""
     given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
     for key, domain in LAUNCH.items():
         if given.get(key) is True:
@@ -216,17 +224,17 @@ def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
         given["slurm_options"] = {key.partition(":")[2]: values.pop(key)[0] for key in slurm}
     for key, needed in (("ray_address", "ray"), ("slurm_options", "slurm")):
         if key in given and executor != needed:
-            raise SpinupError(f"'--{key}' goes with --executor {needed}, not with {executor}")
+            raise SpinupError(f"'--{key}' needs --executor {needed}, not {executor}")
     if given.get("gpus_per_cell") and executor == "local":
         raise SpinupError(
-            "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
+            "'--gpus_per_cell' requests GPUs from a cluster: add --executor ray or slurm, or use "
             "--device cuda on this machine"
         )
     return given
 
 
 def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any]:
-    """How the processes of `--cpu N` are started, from the flags that say so."""
+    """The flags that say how the processes of `--cpu N` are started."""
     options: dict[str, Any] = {}
     for key in ("hosts", "hostfile"):
         value = once(key, None)
@@ -246,7 +254,7 @@ def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any
 
 
 def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
-    """Spell out `--hid 64` (one width for every layer) and `--l 2` (how many) as a list."""
+    """Write `--hid 64` (one width for every layer) and `--l 2` (number of layers) as a list."""
     key = "ac_kwargs:hidden_sizes"
     entry = (entries_of(algo_fn, "ac_kwargs") or {}).get("hidden_sizes")
     usual: Any = getattr(entry, "default", None)
@@ -254,23 +262,23 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
         usual = (64, 64)
     if layers is not None:
         if not is_width(layers):
-            raise SpinupError(f"'--l' is the number of layers, not {layers!r}")
+            raise SpinupError(f"'--l' must be the number of layers, not {layers!r}")
         parameter_of(algo_fn, key, "--l")
         known = values.get(key, [usual])
         if any(not is_width(v) and len(set(v)) != 1 for v in known):
-            raise SpinupError("'--l' goes with one width for every layer, such as --hid 64 --l 2")
+            raise SpinupError("'--l' needs one width for all layers, as in --hid 64 --l 2")
         values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
     elif key in values:
         values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
 
 
 def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
-    """Try every environment once, then run the grid, or say what it would do (`--dry_run`).
+    """Try every environment once, then run the grid, or report what it would do (`--dry_run`).
 
-    A grid whose last environment is misspelt must not find that out after hours.
+    A misspelled environment at the end of a grid must not show up after hours.
     """
     cells = ready.grid.cells(algo_fn)
-    # Under a launcher of the user's own there are several already.
+    # Under the user's own launcher, several processes are running already.
     check_cells(algo_fn.__name__, cells, max(process_count(ready.num_cpu), num_procs()))
     if ready.dry_run:
         from spinup.cli.estimate import report
@@ -290,7 +298,7 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
 def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
     """SpinupError if an environment cannot be made or `algo` cannot learn in it.
 
-    Of runs that share their environment and its arguments one is tried.
+    Runs that share an environment and its arguments are tried once.
     """
     row = next((row for row in registry.ROWS if row.name == algo), None)
     tried: list[tuple[Any, Any]] = []
@@ -301,7 +309,7 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
             if ":" in wanted[0]:
                 _import_from_here()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the run itself will say it
+                warnings.simplefilter("ignore")  # the run itself will warn
                 env = _try_env(*wanted)
             if row is not None:
                 check_env(row, env)
@@ -311,14 +319,14 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
 
 
 def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
-    """The environment; SpinupError if it is not to be had, or not with these arguments."""
+    """The environment; SpinupError if it cannot be made, or not with these arguments."""
     try:
         return env_maker(env_name, env_kwargs)()
     except SpinupError:
         raise
-    except Exception as error:  # an environment says in its own way that it dislikes a value
+    except Exception as error:  # each environment has its own way to refuse a value
         if not env_kwargs:
-            raise  # a fault of its own: the traceback says where
+            raise  # a bug in the environment: the traceback says where
         given = ", ".join(f"{key}={value!r}" for key, value in env_kwargs.items())
         raise SpinupError(
             f"{env_name} cannot be made with {given} ({type(error).__name__}: {error}): correct "
@@ -343,12 +351,12 @@ def check_env(row: registry.Algorithm, env: Any) -> None:
 
 
 def _check_division(cell: Cell, processes: int) -> None:
-    """The steps of an epoch must be shared out evenly; the run itself would say so, but later."""
+    """The steps of an epoch must divide evenly; the run itself would refuse only later."""
     defaults = {name: p.default for name, p in arguments(cell.thunk).items()}
     settings = {**defaults, **cell.kwargs}
     steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")
     if steps is None or envs is None:
-        return  # an algorithm of one's own
+        return  # the user's own algorithm
     shards = settings.get("shards") or max(1, processes)
     Shards(shards).split("steps_per_epoch", steps)
     each = envs * shards
@@ -362,7 +370,7 @@ def _check_division(cell: Cell, processes: int) -> None:
 def _import_from_here() -> None:
     """Let `--env module:Id-v0` find modules of the working directory, as `python -m` does.
 
-    Last on the path, so that nothing that lies there takes the place of an installed package.
+    Last on the path, so that no file there replaces an installed package.
     """
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:

@@ -45,9 +45,12 @@ def test_runs_directories_and_cost_are_printed_and_nothing_is_created(capsys, tm
         # 4 floats of observation, an integer action, reward and flag; the batch in float32
         assert row["memory"] == size_text(200 * (16 + 8 + 9 + 16 + 8 + 16))
         assert re.fullmatch(r"\d+\.\d [KM]iB", row["disk"]) and re.fullmatch(r"\d+ s", row["time"])
-    assert below[0].startswith("4 runs, 4 to do, one after the other: buffers of 14.3 KiB, ")
+    assert below[0].startswith(
+        "4 runs, 4 to do, one after another: 14.3 KiB of buffers in memory, "
+    )
     assert re.fullmatch(
-        r"Disk and time are from a calibration of \d+\.\d s on this machine, as busy as it is now.",
+        r"Disk and time are estimated from one calibration run \(\d+\.\d s\) on this machine "
+        r"under its present load.",
         below[1],
     )  # one: a discount factor costs nothing
     assert below[2:] == ["Nothing was created."]
@@ -68,7 +71,7 @@ def test_runs_directories_and_cost_are_printed_and_nothing_is_created(capsys, tm
 def test_every_kind_of_algorithm_can_be_estimated(line, capsys, tmp_path):
     ((row,), below) = dry_run(line, capsys)
     assert row["what happens"] == "starts" and re.match(r"\d+ (s|min)$", row["time"])
-    assert below[0].startswith("1 run, 1 to do: buffers of ")
+    assert below[0].startswith("1 run, 1 to do: ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,32 +113,32 @@ def test_what_happens_to_runs_that_are_there(capsys):
     assert run.main(shlex.split(grid)) == 0
     capsys.readouterr()
     rows, below = dry_run(grid, capsys)
-    assert [row["what happens"] for row in rows] == ["done already, skipped"] * 2
+    assert [row["what happens"] for row in rows] == ["already done, skipped"] * 2
     assert [row["time"] for row in rows] == ["-", "-"]
-    assert below == ["Nothing to do: all 2 runs are done."]
+    assert below == ["Nothing to do: all 2 runs are already done."]
 
     rows, _ = dry_run(f"{PPO} --seed 0 1 2 --num_workers 2", capsys)
-    assert [row["what happens"] for row in rows] == ["done already, skipped"] * 2 + ["starts"]
+    assert [row["what happens"] for row in rows] == ["already done, skipped"] * 2 + ["starts"]
     ((row,), _) = dry_run(PPO, capsys)
-    assert row["what happens"] == "starts, keeps aside the run there"
+    assert row["what happens"] == "starts; old run moves to .old/"
     ((row,), _) = dry_run(f"{PPO} --overwrite", capsys)
-    assert row["what happens"] == "starts, deletes the run there"
+    assert row["what happens"] == "starts; deletes the old run"
     ((row,), _) = dry_run(f"{PPO.replace('--epochs 4', '--epochs 8')} --resume", capsys)
     assert row["what happens"] == "resumes after 4 of 8 epochs"
     rows, _ = dry_run(f"{grid} --overwrite", capsys)
-    assert [row["what happens"] for row in rows] == ["starts, deletes the run there"] * 2
+    assert [row["what happens"] for row in rows] == ["starts; deletes the old run"] * 2
 
 
 def test_calibration_ends_when_it_has_taken_enough(capsys, monkeypatch):
     monkeypatch.setattr(estimate, "_MOST_SECONDS", 0.0)
     rows, below = dry_run(PPO.replace("--hid 8", "--hid 4 8 12"), capsys)
     assert len({row["time"] for row in rows}) == 1
-    assert "; 2 more settings are taken to cost what those do on average." in below[1]
+    assert "; 2 more settings are assumed to cost the average of these." in below[1]
 
 
 def test_a_setting_that_costs_gets_a_calibration_of_its_own(capsys):
     _, below = dry_run(PPO.replace("--hid 8", "--hid 4 8"), capsys)
-    assert below[1].startswith("Disk and time are from 2 calibrations of ")
+    assert below[1].startswith("Disk and time are estimated from 2 calibration runs (")
 
 
 def test_an_algorithm_of_ones_own_is_listed_without_a_cost(capsys):
@@ -147,7 +150,7 @@ def test_an_algorithm_of_ones_own_is_listed_without_a_cost(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["directory", "what", "happens"]
     assert lines[1].split() == ["data/mine/mine_s1", "starts"]
-    assert lines[-1] == "What mine costs is not known. Nothing was created."
+    assert lines[-1] == "The cost of mine is not known. Nothing was created."
 
 
 def test_what_is_wrong_is_refused_before_it_is_measured(capsys):

@@ -17,7 +17,7 @@ REFUSED = [
     ("ppo", "ppo needs an environment: add one such as --env CartPole-v1"),
     (
         "ppo CartPole-v1",
-        "'CartPole-v1' comes before any flag: write --env CartPole-v1 if it is the environment",
+        "'CartPole-v1' is not preceded by a flag: write --env CartPole-v1 if it is the environment",
     ),
     ("ppo --gamma 0.9", "ppo needs an environment: add one such as --env CartPole-v1"),
     ("ppo --env", "'--env' needs a value"),
@@ -149,19 +149,19 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 -gamma 0.9",
-        "'-gamma' is not a flag: flags start with two dashes (--gamma 0.99)",
+        "'-gamma' is not a flag: flags begin with two dashes, as in --gamma 0.99",
     ),
     (
         "ppo --env CartPole-v1 -- 0.9",
-        "'--' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
+        "'--' is not a valid flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 ---gamma 0.9",
-        "'---gamma' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
+        "'---gamma' is not a valid flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 '--gamma[' 0.9",
-        "'--gamma[' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
+        "'--gamma[' is not a valid flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 '--gamma[]' 0.9 0.8",
@@ -175,7 +175,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 '--exp_name[e]' x",
-        "'--exp_name' is never part of a name and takes no shorthand",
+        "'--exp_name' is never part of a run's name: leave out the shorthand",
     ),
     (
         "ppo --env CartPole-v1 --gamma high",
@@ -257,7 +257,7 @@ REFUSED = [
     ("ppo --env CartPole-v1 --ent_coef -1", "'--ent_coef' must be a number, zero or more, not -1"),
     (
         "ppo --env CartPole-v1 --epochs 0",
-        "'--epochs' must be at least 1: a run of no epochs trains nothing",
+        "'--epochs' must be at least 1: a run of 0 epochs trains nothing",
     ),
     ("ppo --env CartPole-v1 --steps 0", "'--steps' must be a whole number, at least 1, not 0"),
     ("ppo --env CartPole-v1 --seed -1", "'--seed' must be a whole number, at least 0, not -1"),
@@ -275,8 +275,8 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --num_envs 3",
-        "steps_per_epoch=4000 does not divide among 3 environments (shards x num_envs): use "
-        "a multiple of 3",
+        "steps_per_epoch=4000 does not divide among 3 environments (shards x num_envs): use a "
+        "multiple of 3",
     ),
     (
         "ppo --env CartPole-v1 --num_threads 0",
@@ -360,38 +360,38 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --gamma 0.9 --gamma 0.8",
-        "'--gamma' and '--gamma' set the same argument: give all its values after one flag",
+        "'--gamma' and '--gamma' set the same argument: put all its values after one flag",
     ),
     (
         "ppo --env CartPole-v1 --env_name Acrobot-v1",
-        "'--env' and '--env_name' set the same argument: give all its values after one flag",
+        "'--env' and '--env_name' set the same argument: put all its values after one flag",
     ),
     (
         "ppo --env CartPole-v1 --hid 3 --ac_kwargs:hidden_sizes 4",
-        "'--hid' and '--ac_kwargs:hidden_sizes' set the same argument: give all its values "
-        "after one flag",
+        "'--hid' and '--ac_kwargs:hidden_sizes' set the same argument: put all its values after"
+        " one flag",
     ),
     (
         "ppo --env CartPole-v1 --hid '[32,' '32]'",
-        "'[32,' after '--hid' is half a list: leave out spaces, or quote it",
+        "'[32,' after '--hid' is half a list: remove the spaces or quote the list",
     ),
     (
         "ppo --env CartPole-v1 --hid wide",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not 'wide'",
+        "'--hid' must be a list of layer widths such as 64,64, or one width, not 'wide'",
     ),
     (
         "ppo --env CartPole-v1 --hid 0",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not 0",
+        "'--hid' must be a list of layer widths such as 64,64, or one width, not 0",
     ),
     (
         "ppo --env CartPole-v1 --hid 32,-1",
-        "'--hid' is a list of layer widths such as 64,64, or one width, not (32, -1)",
+        "'--hid' must be a list of layer widths such as 64,64, or one width, not (32, -1)",
     ),
     ("ppo --env CartPole-v1 --hid", "'--hid' needs a value, such as 64,64"),
-    ("ppo --env CartPole-v1 --l 0", "'--l' is the number of layers, not 0"),
+    ("ppo --env CartPole-v1 --l 0", "'--l' must be the number of layers, not 0"),
     (
         "ppo --env CartPole-v1 --hid 32,16 --l 2",
-        "'--l' goes with one width for every layer, such as --hid 64 --l 2",
+        "'--l' needs one width for all layers, as in --hid 64 --l 2",
     ),
     (
         "ppo --env CartPole-v1 --act tan",
@@ -424,7 +424,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs: 3",
-        "'--ac_kwargs:' is not a well-formed flag: write --key, --key[shorthand] or --key:entry",
+        "'--ac_kwargs:' is not a valid flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
         "ppo --env CartPole-v1 --gamma:x 3",
@@ -437,30 +437,30 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --env_fn x",
-        "'--env_fn' cannot be set on the command line: name the environment with --env",
+        "'--env_fn' cannot be set on the command line: use --env to name the environment",
     ),
     (
         "ppo --env CartPole-v1 --actor_critic x",
-        "'--actor_critic' cannot be set on the command line: pass a class from Python, or "
-        "set its arguments with --ac_kwargs:KEY",
+        "'--actor_critic' cannot be set on the command line: pass a class from Python, or use "
+        "--ac_kwargs:KEY for its arguments",
     ),
     ("ppo --env CartPole-v1 --exp_name", "'--exp_name' needs a value"),
     ("ppo --env CartPole-v1 --exp_name a b", "'--exp_name' takes one value, not 2"),
     ("ppo --env CartPole-v1 --resume True False", "'--resume' takes one value, not 2"),
     (
         "ppo --env CartPole-v1 --resume --overwrite",
-        "'--resume' keeps the earlier run and '--overwrite' deletes it: choose one",
+        "'--resume' continues the earlier run and '--overwrite' deletes it: choose one",
     ),
     (
         "ppo --env CartPole-v1 --resume --dt",
-        "'--resume' cannot find the earlier run under a new date: leave out --dt",
+        "'--resume' cannot find a run whose name has an earlier date: leave out --dt",
     ),
     ("ppo --env CartPole-v1 --dt 5", "'--dt' must be True or False, not 5"),
     ("ppo --env CartPole-v1 --cpu two", "'--cpu' must be a whole number or 'auto', not 'two'"),
     ("ppo --env CartPole-v1 --cpu 1.5", "'--cpu' must be a whole number or 'auto', not 1.5"),
     (
         "ppo --env CartPole-v1 --hosts a,b",
-        "'--hosts' is about several processes: say how many with --cpu",
+        "'--hosts' applies only to several processes: set their number with --cpu",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --hostfile missing.txt",
@@ -472,13 +472,13 @@ REFUSED = [
     ),
     (
         "ddpg --env Pendulum-v1 --cpu 2",
-        "ddpg learns from one replay buffer in one process: leave out --cpu, and use "
-        "--num_envs for several environments",
+        "ddpg learns from one replay buffer in one process: leave out --cpu, or use --num_envs "
+        "for several environments",
     ),
     (
         "sac --env Pendulum-v1 --cpu auto",
-        "sac learns from one replay buffer in one process: leave out --cpu, and use "
-        "--num_envs for several environments",
+        "sac learns from one replay buffer in one process: leave out --cpu, or use --num_envs "
+        "for several environments",
     ),
     ("ppo --env CartPole-v1 --config missing.json", "the preset 'missing.json' does not exist"),
     ("ppo --env CartPole-v1 --dry_run maybe", "'--dry_run' must be True or False, not 'maybe'"),
@@ -515,11 +515,11 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --ray_address auto",
-        "'--ray_address' goes with --executor ray, not with local",
+        "'--ray_address' needs --executor ray, not local",
     ),
     (
         "ppo --env CartPole-v1 --slurm_options:time 60",
-        "'--slurm_options' goes with --executor slurm, not with local",
+        "'--slurm_options' needs --executor slurm, not local",
     ),
     (
         "ppo --env CartPole-v1 --executor slurm --slurm_options 60",
@@ -537,26 +537,27 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --gpus_per_cell 1",
-        "'--gpus_per_cell' asks a cluster for GPUs: add --executor ray or slurm, or use "
+        "'--gpus_per_cell' requests GPUs from a cluster: add --executor ray or slurm, or use "
         "--device cuda on this machine",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --num_workers 2",
-        "runs side by side have one process each: use either --cpu, or --num_workers and "
-        "--executor",
+        "runs in parallel have one process each: use either --cpu, or --num_workers and --executor",
     ),
     (
         "ppo --env CartPole-v1 --cpu 2 --executor ray",
-        "runs side by side have one process each: use either --cpu, or --num_workers and "
-        "--executor",
+        "runs in parallel have one process each: use either --cpu, or --num_workers and --executor",
     ),
     ("ppo --config .", "the preset '.' cannot be read: Is a directory"),
-    ("completion", "'spinup completion' takes bash or zsh, not nothing"),
-    ("completion fish", "'spinup completion' takes bash or zsh, not 'fish'"),
-    ("completion bash zsh", "'spinup completion' takes bash or zsh, not 'bash zsh'"),
+    ("completion", "'spinup completion' needs the name of a shell, bash or zsh, not nothing"),
+    ("completion fish", "'spinup completion' needs the name of a shell, bash or zsh, not 'fish'"),
+    (
+        "completion bash zsh",
+        "'spinup completion' needs the name of a shell, bash or zsh, not 'bash zsh'",
+    ),
     (
         "ppo --env CartPole-v1 \u2014gamma 0.9",
-        "'\u2014gamma' starts with a typographic dash: write '--gamma'",
+        "'\u2014gamma' begins with a typographic dash: write '--gamma'",
     ),
 ]
 
