@@ -163,7 +163,7 @@ def test_flags_about_several_processes_want_to_know_how_many(flag, environment):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr == (
-        f"spinup: '{flag}' is about several processes: say how many with --cpu.\n"
+        f"spinup: '{flag}' applies only to several processes: set their number with --cpu\n"
     )
 
 
