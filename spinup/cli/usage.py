@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spinup.cli.flags import arguments, explanations
 from spinup.policies.activations import ACTIVATIONS
+from spinup.runs.arguments import wrapped
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:
@@ -16,7 +16,7 @@ def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]
     said = explanations(algo_fn)
     first = (inspect.getdoc(algo_fn) or "").partition("\n\n")[0]
     lines = [f"usage: {command} --env ENV [--KEY VALUE [VALUE ...]] ...", ""]
-    lines += textwrap.wrap(" ".join(first.split()), 96)
+    lines += wrapped(" ".join(first.split()), 96)
     lines += [
         "",
         "Several values after a flag make a grid; --KEY[sh] abbreviates KEY in run names.",
@@ -69,7 +69,7 @@ def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]
 
 def _entry(flag: str, text: str) -> list[str]:
     pad = " " * 26
-    body = textwrap.wrap(text.strip(), 72) or [""]
+    body = wrapped(text.strip(), 72) or [""]
     head = f"  {flag}"
     if len(head) < len(pad) - 1:
         return [(head.ljust(len(pad)) + body[0]).rstrip(), *(pad + line for line in body[1:])]

@@ -335,12 +335,16 @@ def complete_docstring(docstring: str | None, signature: inspect.Signature) -> s
             continue
         text = own.get(name) or (ARGUMENTS[name].text if name in ARGUMENTS else "")
         if text:
-            entry = f"{name}: {text}"
-            lines += textwrap.wrap(
-                entry, 96, initial_indent=" " * 4, subsequent_indent=" " * 8, break_long_words=False
-            )
+            lines += wrapped(f"    {name}: {text}", 96, " " * 8)
     parts = [before, "\n".join(["Args:", *lines]) if lines else "", after]
     return "\n\n".join(part for part in parts if part)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most `width` characters, broken at spaces only: update-to-data stays whole."""
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def described(docstring: str) -> dict[str, str]:

@@ -278,6 +278,14 @@ def test_the_docstring_has_every_described_argument_in_order():
     )
 
 
+def test_no_text_of_the_table_changes_in_a_docstring():
+    texts = {name: argument.text for name, argument in ARGUMENTS.items() if argument.text}
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in texts]
+    completed = complete_docstring("Train.", inspect.Signature(parameters))
+    assert described(completed) == texts
+    assert max(map(len, completed.splitlines())) <= 96
+
+
 @pytest.mark.parametrize(
     ("docstring", "expected"),
     [
