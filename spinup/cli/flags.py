@@ -20,7 +20,7 @@ from typing import Any
 
 from spinup.policies.activations import activation
 from spinup.runs.arguments import ARGUMENTS, described
-from spinup.runs.domains import Domain, Kind, Number, OneOf
+from spinup.runs.domains import Domain, Kind, Number, OneOf, hint
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.literals import parse_value
 
@@ -350,7 +350,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     if value is True:
         raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r})")
     if value not in domain:
-        raise SpinupError(f"'{typed}' must be {domain}, not {value!r}")
+        raise SpinupError(f"'{typed}' must be {domain}, not {value!r}{hint(value, domain)}")
     if key == "epochs" and value == 0:  # from Python it saves the initial policy
         raise SpinupError(f"'{typed}' must be at least 1: a run of 0 epochs trains nothing")
     return domain.convert(value)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from spinup.runs.domains import Domain, Kind, Number, OneOf
+from spinup.runs.domains import Domain, Kind, Number, OneOf, hint
 from spinup.utils.errors import SpinupError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -248,8 +248,9 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     `base_kwargs` are arguments of another algorithm and are checked with them.
     """
     for name, value in arguments.items():
-        if name in ARGUMENTS and value not in ARGUMENTS[name].domain:
-            raise SpinupError(f"{name}={value!r} must be {ARGUMENTS[name].domain}")
+        domain = ARGUMENTS[name].domain if name in ARGUMENTS else None
+        if domain is not None and value not in domain:
+            raise SpinupError(f"{name}={value!r} must be {domain}{hint(value, domain)}")
         if name == "base_kwargs":
             check_arguments(value)
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from spinup.utils.errors import nearest
+
 
 @dataclass(frozen=True)
 class Number:
@@ -106,6 +108,12 @@ class Kind:
 
 
 Domain: TypeAlias = Number | OneOf | Kind
+
+
+def hint(value: Any, domain: Domain) -> str:
+    """The end of the sentence that refuses `value`: the nearest of three names or more."""
+    names = [word for word in domain.words if isinstance(word, str)]
+    return nearest(value, names) if isinstance(value, str) and len(names) > 2 else ""
 
 
 def alternatives(words: Sequence[str]) -> str:

@@ -87,7 +87,11 @@ def test_accepted(function, name, word, expected):
         ("ratio", [], "'--ratio' needs a value (its default is 0.5)"),
         ("old", ["0.5"], "'--old' must be a whole number, or None, not 0.5"),
         ("mode", ["fats"], "'--mode' must be 'fast' or 'slow', not 'fats'"),
-        ("weight", ["Auto"], "'--weight' must be a number or 'auto', not 'Auto'"),
+        (
+            "weight",
+            ["Auto"],
+            "'--weight' must be a number or 'auto', not 'Auto'",
+        ),
         ("switch", ["maybe"], "'--switch' must be True, False or None, not 'maybe'"),
         ("options", ["1"], "'--options' is a dict: set its entries, as in --options:KEY VALUE"),
     ],

@@ -211,13 +211,23 @@ REFUSED = [
         "ppo --env CartPole-v1 --vector threads",
         "'--vector' must be 'sync' or 'async', not 'threads'",
     ),
-    ("trpo --env CartPole-v1 --algo ngp", "'--algo' must be 'trpo' or 'npg', not 'ngp'"),
-    ("dqn --env CartPole-v1 --loss hubr", "'--loss' must be 'huber' or 'squared', not 'hubr'"),
+    (
+        "trpo --env CartPole-v1 --algo ngp",
+        "'--algo' must be 'trpo' or 'npg', not 'ngp'",
+    ),
+    (
+        "dqn --env CartPole-v1 --loss hubr",
+        "'--loss' must be 'huber' or 'squared', not 'hubr'",
+    ),
     (
         "her --env spinup/BitFlip-v0 --strategy futre",
-        "'--strategy' must be 'future', 'final', 'episode' or 'random', not 'futre'",
+        "'--strategy' must be 'future', 'final', 'episode' or 'random', not 'futre'; did you "
+        "mean future?",
     ),
-    ("ppo --env CartPole-v1 --device gpu", "'--device' must be 'cpu' or 'cuda', not 'gpu'"),
+    (
+        "ppo --env CartPole-v1 --device gpu",
+        "'--device' must be 'cpu' or 'cuda', not 'gpu'",
+    ),
     ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5"),
     ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1"),
     (
