@@ -1,4 +1,4 @@
-"""Which algorithm is better, by how much, and can one tell from so few seeds?
+"""Which algorithm is better, by how much, and are there enough seeds to tell?
 
     python -m spinup.run compare data/ppo data/sac
     python -m spinup.run compare data/ppo data/td3 data/sac --save figures/ --json numbers.json
@@ -37,13 +37,15 @@ def read_algorithms(
     value: str = plot.DEFAULT_VALUE,
     until: float | None = None,
 ) -> dict[str, dict[str, list[Curve]]]:
-    """Algorithm -> environment -> the curve of each run, for the environments all have in common.
+    """Algorithm -> environment -> the curve of each run, for the environments they have in common.
 
-    A name that is a folder means that folder alone, any other is a prefix. What cannot be used is
-    named on standard error.
+    The name of a folder means that folder only; any other name is a prefix. Runs that cannot be
+    used are named on standard error.
     """
     if len(logdirs) < 2:
-        raise SpinupError("Give two folders of runs or more, one for each algorithm.")
+        raise SpinupError(
+            "a comparison needs at least two folders of runs: give one for each algorithm"
+        )
     names = _names(logdirs, legend)
     owners: dict[Path, str] = {}
     found: dict[str, dict[str, list[Curve]]] = {}
@@ -57,7 +59,7 @@ def read_algorithms(
             other = owners.setdefault(run.folder.resolve(), name)
             if other != name:
                 raise SpinupError(
-                    f"{run.folder} belongs to both {other} and {name}; give each its own folder."
+                    f"{run.folder} belongs to both {other} and {name}: give each its own folder"
                 )
             if not run.length:
                 continue
@@ -66,14 +68,14 @@ def read_algorithms(
                 found[name].setdefault(run.env, []).append(curve)
         every += runs
         if not runs:
-            raise SpinupError(f"No run in {given}; check the path.")
+            raise SpinupError(f"there is no run in {given}: check the path")
         experiments = sorted({(run.env, run.exp_name) for run in runs})
         if len(experiments) > len({env for env, _ in experiments}):
             several = ", ".join(sorted({exp for _, exp in experiments}))
-            _note(f"{name} takes several experiments as one algorithm ({several}).")
+            _note(f"{name} combines several experiments into one algorithm ({several}).")
     logged = any({xaxis, value} <= set(run.columns) for run in every)
     if until is not None and logged and not any(found.values()):
-        raise SpinupError(f"No run has a finite {value} before --until {until:g}; raise it.")
+        raise SpinupError(f"no run has a finite {value} before --until {until:g}: raise it")
     if not any(found.values()) and any(run.length for run in every):
         raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
     curves.report(every, "compare")
@@ -83,16 +85,18 @@ def read_algorithms(
 def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curve | None:
     missing = [c for c in (xaxis, value) if c not in run.columns]
     if missing:
-        run.problems.append(f"there is no column {missing[0]}, the run is left out")
+        run.problems.append(f"there is no column {missing[0]}, so the run is left out")
         return None
     x, y = curves.clean_curve(run.columns[xaxis], run.columns[value])
     if until is not None and len(x):
         x, y = x[x <= until], y[x <= until]
         if not len(x):
-            run.problems.append(f"nothing is left before --until {until:g}, the run is left out")
+            run.problems.append(
+                f"there is nothing before --until {until:g}, so the run is left out"
+            )
             return None
     if not len(x):
-        run.problems.append(f"there is no finite {value} yet, the run is left out")
+        run.problems.append(f"there is no finite {value} yet, so the run is left out")
         return None
     return x, y
 
@@ -100,14 +104,14 @@ def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curv
 def _names(logdirs: Sequence[str], legend: Sequence[str] | None) -> list[str]:
     if legend and len(legend) != len(logdirs):
         raise SpinupError(
-            f"--legend has {len(legend)} names for {len(logdirs)} folders; give one for each."
+            f"--legend has {len(legend)} names for {len(logdirs)} folders: give one for each"
         )
     names = list(legend or [os.path.basename(os.path.normpath(d)) for d in logdirs])
     if not legend and len(set(names)) < len(names):  # a/ppo and b/ppo
         names = [os.path.normpath(d) for d in logdirs]
     if len(set(names)) < len(names):
         raise SpinupError(
-            f"Two algorithms have one name ({', '.join(names)}); use -l to name them."
+            f"two algorithms have the same name ({', '.join(names)}): use -l to name them"
         )
     return names
 
@@ -116,18 +120,23 @@ def _common(found: dict[str, dict[str, list[Curve]]]) -> dict[str, dict[str, lis
     shared = set.intersection(*(set(envs) for envs in found.values()))
     if not shared:
         have = "; ".join(f"{name}: {', '.join(sorted(e)) or 'none'}" for name, e in found.items())
-        raise SpinupError(f"The algorithms have no environment in common ({have}).")
+        raise SpinupError(
+            f"the algorithms have no environment in common ({have}): add runs in the same one"
+        )
     for name, envs in found.items():
         alone = sorted(set(envs) - shared)
         if alone:
-            _note(f"{name} has runs in {', '.join(alone)}, which not all have, left out.")
+            _note(
+                f"the runs of {name} in {', '.join(alone)} are left out: not all algorithms "
+                "have runs there."
+            )
     return {name: {env: envs[env] for env in sorted(shared)} for name, envs in found.items()}
 
 
 def final_scores(runs: Mapping[str, Mapping[str, Sequence[Curve]]], last: int = 10) -> Scores:
-    """A run's score: the mean of its last `last` rows."""
+    """The score of each run: the mean of its last `last` rows."""
     if last < 1:
-        raise SpinupError(f"--last must be at least 1, not {last}.")
+        raise SpinupError(f"--last must be at least 1, not {last}")
     return {
         name: {env: np.array([y[-last:].mean() for _, y in c]) for env, c in envs.items()}
         for name, envs in runs.items()
@@ -138,7 +147,7 @@ def _note(message: str) -> None:
     print(f"compare: {message}", file=sys.stderr)
 
 
-# ------------------------------------------------------------------------------------ normalisation
+# ------------------------------------------------------------------------------------ normalization
 
 
 def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tuple[float, float]]:
@@ -146,8 +155,8 @@ def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tupl
 
     Args:
         given: `none`, `pool` (lowest and highest score of any run), a JSON file
-            `{"env": [low, high]}`, or `env=low,high` for each environment. By default `pool` with
-            several environments, whose returns cannot be averaged as they are, and `none` with one.
+            `{"env": [low, high]}`, or `env=low,high` for each environment. The default is `pool`
+            for several environments, whose returns are not comparable, and `none` for one.
     """
     environments = list(next(iter(scores.values())))
     words = list(given or ["pool" if len(environments) > 1 else "none"])
@@ -159,12 +168,16 @@ def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tupl
     table = _read_reference(words[0]) if words[0].endswith(".json") else _parse_reference(words)
     missing = [e for e in environments if e not in table]
     if missing:
-        raise SpinupError(f"--normalise says nothing about {', '.join(missing)}.")
+        raise SpinupError(f"--normalize has no scores for {', '.join(missing)}: add them")
     for env in environments:
         if not np.isfinite(table[env]).all():
-            raise SpinupError(f"--normalise has a score for {env} that is not finite.")
+            raise SpinupError(
+                f"--normalize has a score for {env} that is not finite: give two numbers"
+            )
         if table[env][0] == table[env][1]:
-            raise SpinupError(f"--normalise has twice the same score for {env}.")
+            raise SpinupError(
+                f"--normalize has the same score twice for {env}: give two different ones"
+            )
     return {e: table[e] for e in environments}
 
 
@@ -173,11 +186,9 @@ def _read_reference(path: str) -> dict[str, tuple[float, float]]:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {str(env): (float(low), float(high)) for env, (low, high) in content.items()}
     except OSError as error:
-        raise SpinupError(f"{path} cannot be read ({error.strerror}).") from None
+        raise SpinupError(f"{path} cannot be read ({error.strerror}): check the path") from None
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise SpinupError(
-            f'{path} must hold {{"environment": [low, high], ...}} as JSON.'
-        ) from None
+        raise SpinupError(f'{path} must hold {{"environment": [low, high], ...}} as JSON') from None
 
 
 def _parse_reference(words: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -188,7 +199,7 @@ def _parse_reference(words: Sequence[str]) -> dict[str, tuple[float, float]]:
             low, high = (float(v) for v in pair.split(","))
         except ValueError:
             raise SpinupError(
-                f"--normalise takes none, pool, a .json file or ENV=LOW,HIGH, not {word}."
+                f"--normalize takes none, pool, a .json file or ENV=LOW,HIGH, not {word}"
             ) from None
         table[env] = (low, high)
     return table
@@ -210,9 +221,9 @@ def compare(
     reps: int = 10_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Reads runs and compares them; all numbers as plain lists, ready for JSON."""
+    """Reads runs and compares them; the result is plain numbers and lists, ready for JSON."""
     if seed < 0:
-        raise SpinupError(f"--seed must be 0 or more, not {seed}.")
+        raise SpinupError(f"--seed must be at least 0, not {seed}")
     curves.smooth_values([], smooth)  # refuses a wrong window before anything is read
     runs = read_algorithms(logdirs, legend, xaxis, value, until)
     raw = final_scores(runs, last)
@@ -240,7 +251,7 @@ def compare(
 
 
 def _note_no_display() -> None:
-    _note("there is no display, the figure goes into a file.")
+    _note("there is no display, so the figure is written to a file.")
 
 
 def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str) -> None:
@@ -249,8 +260,8 @@ def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str)
         if min(ends) < 0.9 * max(ends):
             _note(
                 f"the runs in {env} end between {plot.thousands(min(ends))} and "
-                f"{plot.thousands(max(ends))} of {xaxis}, each is scored at its own end; --until "
-                "cuts them at the same."
+                f"{plot.thousands(max(ends))} of {xaxis}, and each is scored at its own end "
+                "(--until X ends all of them at X)."
             )
 
 
@@ -258,7 +269,7 @@ def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str)
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """What the command prints."""
+    """The text that the command prints."""
     scores, environments = result["scores"], result["environments"]
     seeds = sorted({len(s) for envs in scores.values() for s in envs.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -279,7 +290,7 @@ def text(result: Mapping[str, Any]) -> str:
     ]
     if result["normalised"]:
         lines += [
-            "From here on scores are normalised: "
+            "From here on, scores are normalized: "
             + ", ".join(
                 f"{env} {short(r['zero'])} to {short(r['one'])}" for env, r in environments.items()
             )
@@ -287,7 +298,7 @@ def text(result: Mapping[str, Any]) -> str:
             "",
         ]
     lines += _table(
-        ["algorithm", "runs", "IQM", "95 % CI", "mean", "95 % CI"],
+        ["algorithm", "runs", "IQM", "95% CI", "mean", "95% CI"],
         [
             [name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"])]
             + [short(a["mean"]), _range(a["mean_ci"])]
@@ -297,7 +308,7 @@ def text(result: Mapping[str, Any]) -> str:
     lines += [
         "",
         *_table(
-            ["probability of improvement", "", "95 % CI", "p"],
+            ["probability of improvement", "", "95% CI", "p"],
             [
                 [f"{p['x']} over {p['y']}", f"{p['improvement']:.2f}"]
                 + [_range(p["improvement_ci"]), short(p["p"])]
@@ -309,8 +320,8 @@ def text(result: Mapping[str, Any]) -> str:
     ]
     if len(result["pairs"]) > 1:
         lines.append(
-            f"(The 5 % are shared by {len(result['pairs'])} comparisons: each is made at the "
-            f"{100 * result['pairs'][0]['alpha']:.2g} % level.)"
+            f"(The 5% level is divided among {len(result['pairs'])} comparisons: each is made at "
+            f"the {100 * result['pairs'][0]['alpha']:.2g}% level.)"
         )
     return "\n".join(lines)
 
@@ -333,12 +344,12 @@ def _table(header: list[str], rows: list[list[str]]) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="spinup compare",
-        description="Compares algorithms over seeds and environments and says what is established.",
+        description="Compares algorithms over seeds and environments, with confidence intervals.",
     )
     parser.add_argument(
-        "logdir", nargs="+", help="one folder of runs, or prefix of folders, for each algorithm"
+        "logdir", nargs="+", help="a folder of runs, or a prefix of folders, for each algorithm"
     )
-    parser.add_argument("-l", "--legend", nargs="+", help="a name for each algorithm")
+    parser.add_argument("-l", "--legend", nargs="+", help="one name per algorithm")
     parser.add_argument(
         "-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps (%(default)s)"
     )
@@ -349,27 +360,28 @@ def _parser() -> argparse.ArgumentParser:
         "--last",
         type=int,
         default=10,
-        help="a run's score is the mean of so many last rows (%(default)s)",
+        help="number of final rows whose mean is a run's score (%(default)s)",
     )
-    parser.add_argument("--until", type=float, help="leave out what comes after this x")
+    parser.add_argument("--until", type=float, help="ignore rows after this x")
     parser.add_argument(
-        "--normalise",
         "--normalize",
+        "--normalise",
+        dest="normalise",
         nargs="+",
         metavar="HOW",
         help="none, pool (lowest and highest score become 0 and 1), a JSON file "
-        '{"env": [low, high]}, or ENV=LOW,HIGH ...; default: pool if there are several '
-        "environments",
+        '{"env": [low, high]}, or ENV=LOW,HIGH ...; default: pool for several '
+        "environments, else none",
     )
     parser.add_argument(
         "-s",
         "--smooth",
         type=int,
         default=1,
-        help="moving average of the efficiency curves (%(default)s)",
+        help="width of the moving average of the efficiency curves, in rows (%(default)s)",
     )
     parser.add_argument(
-        "--reps", type=int, default=10_000, help="replicates of the bootstrap (%(default)s)"
+        "--reps", type=int, default=10_000, help="bootstrap replicates (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)")
     parser.add_argument(
@@ -377,9 +389,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE|DIR",
         nargs="+",
         action="extend",
-        help="write all panels into one file (.png, .pdf, .svg), or each into a folder",
+        help="write all panels to one file (.png, .pdf or .svg), or one file per panel to a folder",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all numbers")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE as JSON")
     return parser
 
 
@@ -391,7 +403,9 @@ def make_comparison(
     json_file: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Compares, prints, and writes or shows the figures; `options` are those of `compare`.
+    """Compares runs, prints the result, and writes or shows the figures.
+
+    `options` are those of `compare`.
 
     Returns:
         All numbers.
@@ -442,21 +456,21 @@ def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
         elif suffix and not os.path.isdir(given):
             raise SpinupError(
                 f"--save takes a folder or a file that ends in {', '.join(plot.FORMATS)}, "
-                f"not {given}."
+                f"not {given}"
             )
         else:
             plot.output_files(Path(given) / f"{compare_figures.PANELS[0]}.png")
     if json_file and not Path(json_file).absolute().parent.is_dir():
-        raise SpinupError(f"Cannot write {json_file} (there is no such folder).")
+        raise SpinupError(f"cannot write {json_file} (there is no such folder): create it first")
     if json_file and Path(json_file).is_dir():
-        raise SpinupError(f"Cannot write {json_file} (Is a directory).")
+        raise SpinupError(f"cannot write {json_file} (it is a folder): give a file")
 
 
 def _write_json(path: Path, result: Mapping[str, Any]) -> None:
     try:
         path.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise SpinupError(f"Cannot write {path} ({error.strerror}).") from None
+        raise SpinupError(f"cannot write {path} ({error.strerror})") from None
     print(f"wrote {path}")
 
 

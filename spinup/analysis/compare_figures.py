@@ -17,11 +17,12 @@ PANELS = ("aggregates", "improvement", "profiles", "efficiency")
 
 
 def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
-    """Draws the panels `aggregates` (an axes `mean` goes with it), `improvement`, `profiles` and
-    `efficiency` that are asked for.
+    """Draws the requested panels.
+
+    They are `aggregates` (with a second axes, `mean`), `improvement`, `profiles` and `efficiency`.
     """
     styles = dict(zip(result["algorithms"], itertools.cycle(plot.styles()), strict=False))
-    score = "Normalised score" if result["normalised"] else plot.axis_label(result["value"])
+    score = "Normalized score" if result["normalised"] else plot.axis_label(result["value"])
     for key, title in (("aggregates", "IQM"), ("mean", "Mean")):
         if key in panels:
             _draw_intervals(panels[key], title, score, result, styles)
@@ -62,12 +63,12 @@ def _draw_intervals(
     key = title.lower()
     for i, (name, entry) in enumerate(result["algorithms"].items()):
         low, high = entry[f"{key}_ci"]
-        colour = styles[name][0]
-        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
-        ax.plot([entry[key]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+        color = styles[name][0]
+        ax.plot([low, high], [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([entry[key]], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
     _name_rows(ax, list(result["algorithms"]))
     ax.set_xlabel(label)
-    ax.set_title(f"{title}, 95 % CI")
+    ax.set_title(f"{title}, 95% CI")
     ends = [v for a in result["algorithms"].values() for v in (*a["iqm_ci"], *a["mean_ci"])]
     margin = 0.1 * (max(ends) - min(ends)) or 0.5
     ax.set_xlim(min(ends) - margin, max(ends) + margin)  # the same for both
@@ -76,10 +77,10 @@ def _draw_intervals(
 def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
     names = []
     for i, pair in enumerate(result["pairs"]):
-        colour = plot.COLOURS[0] if pair["verdict"] == "established" else "0.5"
+        color = plot.COLORS[0] if pair["verdict"] == "established" else "0.5"
         low, high = pair["improvement_ci"]
-        ax.plot([low, high], [i, i], color=colour, linewidth=9, alpha=0.35, solid_capstyle="butt")
-        ax.plot([pair["improvement"]], [i], "|", color=colour, markersize=16, markeredgewidth=2.5)
+        ax.plot([low, high], [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
+        ax.plot([pair["improvement"]], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
         names.append(f"{pair['x']} > {pair['y']}")
     ax.axvline(0.5, color="0.3", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     _name_rows(ax, names)
@@ -90,24 +91,24 @@ def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
 
 def _name_rows(ax: Axes, names: list[str]) -> None:
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)  # the first at the top
+    ax.set_ylim(len(names) - 0.4, -0.6)  # the first one at the top
     ax.grid(False, axis="y")
     ax.tick_params(axis="y", length=0)
 
 
 def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -> None:
     for i, (name, (x, line, low, high)) in enumerate(found.items()):
-        colour, dashes = styles[name]
+        color, dashes = styles[name]
         marker = "o" if len(x) == 1 else None  # a line through one point is invisible
-        look = {"color": colour, "linestyle": dashes, "marker": marker}
+        look = {"color": color, "linestyle": dashes, "marker": marker}
         ax.plot(x, line, zorder=3, gid=f"curve-{i}", **look)
-        band = plot.draw_band(ax, x, low, high, colour, plot.shade_of(len(found)))
+        band = plot.draw_band(ax, x, low, high, color, plot.shade_of(len(found)))
         band.set_gid(f"band-{i}")
     ax.margins(x=0)
 
 
 def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
-    """One file with all panels for a file's name, one file a panel for a folder's."""
+    """Writes all panels to one file, or one file per panel to a folder."""
     written: list[Path] = []
     for given in save:
         if Path(given).suffix.lower() in plot.FORMATS:

@@ -1,7 +1,7 @@
-"""The numbers of a comparison of algorithms, and what they amount to in words.
+"""The statistics of a comparison of algorithms, and their meaning in words.
 
-`compare_scores` takes scores that are comparable between environments, `efficiency` takes learning
-curves; `spinup.analysis.compare` reads both from run directories.
+`compare_scores` takes scores that are comparable between environments, and `efficiency` takes
+learning curves; `spinup.analysis.compare` reads both from run directories.
 """
 
 from __future__ import annotations
@@ -19,35 +19,40 @@ from spinup.analysis import curves, stats
 from spinup.analysis.curves import Curve
 from spinup.utils.errors import SpinupError
 
-Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> a score a run
+Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> one score per run
 
-LEVEL = 0.95  # of every interval that is shown
-POWER = 0.8  # the chance at which a difference should be found, for the number of seeds
+LEVEL = 0.95  # of every interval shown
+POWER = 0.8  # probability of detecting a difference, for the recommended number of seeds
 MOST_SEEDS = 1000  # beyond this, "more than"
-POINTS, MOST_POINTS = 101, 250  # of sample-efficiency curves: the runs' own x unless too many
+POINTS, MOST_POINTS = (
+    101,
+    250,
+)  # of sample-efficiency curves: the runs' own x, unless there are too many
 TAUS = 201  # of performance profiles
-CURVE_REPS = 1000  # their bootstrap has no need of more
-# One generator a purpose: the numbers of one do not depend on another being asked for.
+CURVE_REPS = 1000  # their bootstrap needs no more
+# One generator per purpose, so that the numbers of one do not depend on the others.
 _AGGREGATE, _IMPROVEMENT, _PERMUTATION, _PROFILE, _CURVE = range(1, 6)
 
 
 def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[str, Any]:
-    """All numbers about the scores of two or more algorithms.
+    """All statistics of the scores of two or more algorithms.
 
     Args:
-        scores: Algorithm -> environment -> one score a run, comparable between environments.
-            Numbers of runs may differ.
-        reps: Replicates of the bootstrap.
-        seed: Of the bootstrap: the same scores and seed give the same numbers.
+        scores: Algorithm -> environment -> one score per run, comparable between environments. The
+            numbers of runs may differ.
+        reps: Bootstrap replicates.
+        seed: Seed of the bootstrap: the same scores and seed give the same numbers.
 
     Returns:
         `algorithms` (name -> IQM and mean with intervals), `pairs` (one comparison each, with a
         `verdict` and a `sentence`) and `profiles`.
     """
     if len(scores) < 2:
-        raise SpinupError("There is nothing to compare: give the scores of two algorithms or more.")
+        raise SpinupError(
+            "a comparison needs at least two algorithms: give the scores of another one"
+        )
     if reps < 100:
-        raise SpinupError(f"--reps must be at least 100, not {reps}.")
+        raise SpinupError(f"--reps must be at least 100, not {reps}")
     sides = [
         _side(name, list(runs.values()), reps, seed, i)
         for i, (name, runs) in enumerate(scores.items())
@@ -65,13 +70,13 @@ def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[st
 
 
 def _rng(seed: int, purpose: int, i: int, k: int = 0) -> np.random.Generator:
-    # Always four numbers: a shorter list is the same seed as one with zeros at its end.
+    # Always four numbers: a shorter list gives the same seed as one padded with zeros.
     return np.random.default_rng([seed, purpose, i, k])
 
 
 @dataclass
 class _Side:
-    """One algorithm: its scores in each environment, what they amount to, resampled IQMs."""
+    """One algorithm: its scores in each environment, their statistics, and resampled IQMs."""
 
     name: str
     runs: list[np.ndarray]
@@ -109,8 +114,8 @@ def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int
     improvements = stats.bootstrap_improvement(x.runs, y.runs, reps, _rng(seed, _IMPROVEMENT, i))
     p = stats.permutation_p(x.runs, y.runs, reps, _rng(seed, _PERMUTATION, i))
     possible = stats.smallest_p(x.sizes, y.sizes)
-    # "Established" takes all three: each has a way to be wrong that the others do not share. A
-    # bootstrap of few runs is too sure of itself, which the permutation test is not.
+    # "Established" requires all three, because each can be wrong in a way that the others are not.
+    # With few runs a bootstrap is overconfident; the permutation test is not.
     low, _ = stats.interval(differences, 1.0 - alpha)
     likely, _ = stats.interval(improvements, 1.0 - alpha)
     if possible > alpha or min(*x.sizes, *y.sizes) < 2:
@@ -119,7 +124,7 @@ def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int
         verdict = "established"
     else:
         verdict = "not established"
-    spread = float(improvements.var()) / 2  # half of it from either side
+    spread = float(improvements.var()) / 2  # half of it from each algorithm
     effects = [
         (difference, float(x.iqms.var()), float(y.iqms.var())),
         (improvement - 0.5, spread, spread),
@@ -152,23 +157,25 @@ def more_seeds(
     *,
     ranked: bool = False,
 ) -> int | None:
-    """About how many more seeds, for both algorithms in every environment, would establish a
-    difference as large as the one seen with probability `POWER`; None if more than `MOST_SEEDS`.
+    """About how many more seeds would establish a difference of the observed size.
+
+    For both algorithms in every environment, with probability `POWER`; None if more than
+    `MOST_SEEDS`.
 
     Args:
-        effects: For each statistic the difference seen and the variance that the runs of X and of Y
-            give it (from the bootstrap). Variances fall as 1/n; with k more seeds the effect has to
-            be z(1 - alpha/2) + z(POWER) standard errors, the usual rule for the size of a sample.
+        effects: For each statistic, the observed difference and its variances due to the runs of X
+            and of Y (from the bootstrap). Variances fall as 1/n. With k more seeds, the effect must
+            be z(1 - alpha/2) + z(POWER) standard errors, the usual rule for sample sizes.
         sizes_x, sizes_y: Seeds so far in each environment.
         alpha: Level of the test.
         ranked: The last effect is a probability of improvement minus 1/2, which the permutation
-            test has to tell from chance, too. How far chance alone takes it is known: its variance
-            is (n + m + 1) / (12 n m) in an environment, whatever the scores.
+            test must also distinguish from chance. By chance alone, its variance is
+            (n + m + 1) / (12 n m) in an environment, whatever the scores.
     """
     normal = statistics.NormalDist()
     level, power = normal.inv_cdf(1.0 - alpha / 2.0), normal.inv_cdf(POWER)
     n, m = float(np.mean(sizes_x)), float(np.mean(sizes_y))
-    known = min(*sizes_x, *sizes_y) > 1  # one seed says nothing about the spread
+    known = min(*sizes_x, *sizes_y) > 1  # a single seed does not show the spread
 
     def enough(k: int) -> bool:
         more_x, more_y = [s + k for s in sizes_x], [s + k for s in sizes_y]
@@ -176,7 +183,7 @@ def more_seeds(
             return False
         if not known:
             return True
-        # The bootstrap's variance is that of n - 1 runs.
+        # The bootstrap underestimates the variance by the factor (n - 1) / n.
         deviations = [
             math.sqrt(var_x * n / (n - 1) * n / (n + k) + var_y * m / (m - 1) * m / (m + k))
             for _, var_x, var_y in effects
@@ -198,20 +205,20 @@ def more_seeds(
 
 
 def sentence(pair: Mapping[str, Any]) -> str:
-    """A comparison in plain words."""
+    """The comparison of a pair in words."""
     x, y, more = pair["x"], pair["y"], pair["more_seeds"]
     low, high = pair["iqm_difference_ci"]
     size = (
         f"the IQM of {x} is higher by {short(pair['iqm_difference'])} "
-        f"(95 % CI {short(low)} to {short(high)})"
+        f"(95% CI {short(low)} to {short(high)})"
     )
     chance = f"a run of {x} beats one of {y} with probability {pair['improvement']:.2f}"
-    level = f"{100 * pair['alpha']:.2g} %"
+    level = f"{100 * pair['alpha']:.2g}%"
     if pair["verdict"] == "established":
         return (
             f"Established: {x} is better than {y}; {size}, and {chance} "
             f"({pair['improvement_ci'][0]:.2f} to {pair['improvement_ci'][1]:.2f}); "
-            f"p = {short(pair['p'])}. No more seeds are needed to say so."
+            f"p = {short(pair['p'])}. No more seeds are needed."
         )
     each = "for both in each environment"
     if pair["verdict"] == "too few seeds":
@@ -221,7 +228,7 @@ def sentence(pair: Mapping[str, Any]) -> str:
             why = "a single seed does not show how much seeds differ"
         else:
             why = (
-                f"no scores at all could be told from chance at the {level} level "
+                f"no difference could be distinguished from chance at the {level} level "
                 f"(the smallest p-value possible is {short(pair['smallest_p'])})"
             )
         needed = f"more than {MOST_SEEDS} more seeds" if more is None else f"about {_seeds(more)}"
@@ -230,33 +237,35 @@ def sentence(pair: Mapping[str, Any]) -> str:
         elif pair["improvement"] <= 0.5:
             seen = f"{size}, but {chance}: the two measures disagree."
         else:
-            seen = f"{size}; going by that, {needed} {each} would be needed."
+            seen = f"{size}; to establish that, {needed} {each} would be needed."
         return (
-            f"Too few seeds to tell {x} from {y}: with {counted} in an environment {why}. So far "
-            f"{seen}"
+            f"Too few seeds to distinguish {x} from {y}: with {counted} per environment, {why}. So "
+            f"far {seen}"
         )
     if pair["iqm_difference"] == 0.0:
         return (
-            f"Not established: no difference between {x} and {y} was seen; their IQMs are the "
-            f"same and {chance} (p = {short(pair['p'])}). No number of seeds follows from that."
+            f"Not established: no difference between {x} and {y} was found; their IQMs are the "
+            f"same and {chance} (p = {short(pair['p'])}). This does not tell how many "
+            "seeds are needed."
         )
     if pair["improvement"] <= 0.5:
         return (
-            f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}): the "
-            "two measures disagree on which is better, and no number of seeds follows from that."
+            f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}). The "
+            "two measures disagree on which is better, so they do not tell how many seeds are "
+            "needed."
         )
     if more is None:
         advice = (
-            f"It is so small against the spread of the seeds that more than {MOST_SEEDS} more "
-            f"seeds {each} would be needed: for practical purposes they are level."
+            f"The difference is so small compared with the spread of the seeds that more than "
+            f"{MOST_SEEDS} more seeds {each} would be needed: in practice, the two are equal."
         )
     else:
         advice = (
-            f"If it is as large as it looks, about {_seeds(more)} {each} would establish it with "
-            f"probability {POWER:g}."
+            f"If the difference is as large as it looks, about {_seeds(more)} {each} would "
+            f"establish it with probability {POWER:g}."
         )
     return (
-        f"Not established: {x} against {y}; {size}, {chance}, which can be chance "
+        f"Not established: {x} against {y}; {size} and {chance}, which may be chance "
         f"(p = {short(pair['p'])} at the {level} level). {advice}"
     )
 
@@ -266,7 +275,7 @@ def _seeds(n: int) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits, or all before the point."""
+    """A number with three digits, or all digits before the point."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
@@ -295,9 +304,9 @@ def efficiency(
 ) -> dict[str, Any]:
     """Sample-efficiency curves: the IQM over runs and environments against steps, with intervals.
 
-    The x are those of the runs, or an even grid if these are many. Every run is interpolated
-    inside its own range only. A curve is there where each environment
-    has a run. If the environments were given different budgets, x is the share of each one's.
+    The x are those of the runs, or an even grid if there are too many. Every run is interpolated
+    only inside its own range. A curve exists where every environment has a run. If the environments
+    have different budgets, x is the share of each budget.
     """
     environments = list(next(iter(runs.values())))
     ends = {e: max(c[0][-1] for r in runs.values() for c in r[e]) for e in environments}
@@ -325,7 +334,7 @@ def efficiency(
 
 
 def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
-    """Line, lower and upper edge from matrices (runs, points) with NaN where a run is not there."""
+    """Line, lower and upper edge from matrices (runs, points); NaN where a run has no value."""
     result = np.full((3, strata[0].shape[1]), np.nan)
     there = np.isfinite(np.concatenate(strata))
     patterns, group = np.unique(there, axis=1, return_inverse=True)
@@ -346,4 +355,4 @@ def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.nda
 def scaled(values: np.ndarray, reference: tuple[float, float]) -> np.ndarray:
     """Scores or curves on a scale where `reference` is 0 and 1."""
     low, high = reference
-    return (values - low) / ((high - low) or 1.0)  # a pool of equal scores: all of them 0
+    return (values - low) / ((high - low) or 1.0)  # a pool of equal scores: all become 0

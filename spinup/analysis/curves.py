@@ -1,8 +1,8 @@
-"""Learning curves as arrays: finding run directories, reading them, bringing them to common x.
+"""Learning curves as arrays: finds run directories, reads them and aligns their x.
 
-`plot` and `compare` are built on this. Only `progress.txt` and `config.json` are ever opened, both
-as text. A table of 1,000 runs is read in seconds because only the columns that are asked for become
-numbers (`benchmarks/plot_reading.py`).
+`plot` and `compare` are built on this. It opens only `progress.txt` and `config.json`, both as
+text. Reading 1,000 runs takes seconds, because only the requested columns are converted to numbers
+(`benchmarks/plot_reading.py`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from spinup.utils.errors import SpinupError
 
 # `Performance` is the first of these that a run logged.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
-# Runs that logged at different x are joined on the union of their x; beyond this many points the
-# eye sees no difference and an even grid is used.
+# Runs that logged at different x are interpolated on the union of their x. Above this many points,
+# an even grid looks the same and is used instead.
 MAX_GRID = 2000
 
-# Folders of a run that hold no other run.
+# Folders of a run that contain no other runs.
 _NO_RUNS = ("checkpoints", "pyt_save", "tf1_save", "simple_save")
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -36,9 +36,9 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class Run:
-    """What a run directory says: `columns` holds the numbers that were asked for, by name.
+    """What was read from a run directory; `columns` holds the requested numbers by name.
 
-    `problems` says in words what is wrong with the run, `length` is its number of complete rows.
+    `problems` describes what is wrong with the run; `length` is its number of complete rows.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def env(self) -> str:
-        """The environment that the run was made in, as far as its `config.json` tells."""
+        """The environment of the run, as far as its `config.json` tells."""
         return env_of(self.config)
 
 
@@ -59,16 +59,14 @@ class Run:
 
 
 def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Turns prefixes into the folders that begin like that, keeping the order and dropping
-    repetitions.
-    """
+    """Replaces prefixes by the folders that begin with them, in order and without duplicates."""
     found: list[str] = []
     for given in [all_logdirs] if isinstance(all_logdirs, str) else all_logdirs:
         logdir = os.path.expanduser(str(given))
         base, prefix = os.path.split(logdir)
         if prefix in ("", ".", ".."):
             if not os.path.isdir(logdir):
-                raise SpinupError(f"{given} is not a folder; give a run directory.")
+                raise SpinupError(f"{given} is not a folder: give a run directory")
             matches = [logdir]
         else:
             where = base or os.curdir
@@ -81,34 +79,32 @@ def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
                 and os.path.isdir(os.path.join(where, name))
             ]
             if not matches and os.path.isfile(logdir):
-                raise SpinupError(f"{given} is a file; give the run directory that it is in.")
+                raise SpinupError(f"{given} is a file: give its run directory")
             if not matches:
-                raise SpinupError(f"No folder begins with {given}{_similar(logdir)}.")
+                raise SpinupError(f"no folder begins with {given}{_similar(logdir)}")
         found += [m for m in matches if m not in found]
     return found
 
 
 def _similar(logdir: str) -> str:
-    """A hint at a folder whose name is close; without one, advice."""
+    """A hint at a folder with a similar name; if there is none, advice."""
     base, prefix = os.path.split(logdir)
     where = base or os.curdir
     names = [n for n in os.listdir(where) if not n.startswith(".")] if os.path.isdir(where) else []
     names = [n for n in names if os.path.isdir(os.path.join(where, n))]
     near = difflib.get_close_matches(prefix, names, n=1)
-    return f"; did you mean {os.path.join(base, near[0])}" if near else "; check the path"
+    return f"; did you mean {os.path.join(base, near[0])}?" if near else ": check the path"
 
 
 def run_folders(logdir: Path) -> Iterator[Path]:
-    """Every run directory at or below `logdir`, sorted; names that begin with a dot are not looked
-    at.
-    """
+    """Every run directory at or below `logdir`, sorted, ignoring names that begin with a dot."""
     if not logdir.is_dir():
-        raise SpinupError(f"{logdir} is not a folder; give a run directory or a folder of them.")
+        raise SpinupError(f"{logdir} is not a folder: give a run directory or a folder of runs")
     for folder, subfolders, files in os.walk(logdir):
         # Sorted, so that the numbers of the runs do not depend on the file system.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if "progress.txt" in files:
-            # A replay buffer is hundreds of files, none of which is a run.
+            # A replay buffer is hundreds of files, none of them a run.
             subfolders[:] = [name for name in subfolders if name not in _NO_RUNS]
             yield Path(folder)
 
@@ -117,18 +113,20 @@ def run_folders(logdir: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, wanted: Collection[str]) -> Run:
-    """A run with those columns of `wanted` that it has."""
+    """A run, with those of the columns `wanted` that it has."""
     run, rows = _load(folder)
     places = {name: run.header.index(source) for name, source in _sources(run, wanted).items()}
     last = max(places.values(), default=0) + 1
-    fields = [row.split("\t", last) for row in rows]  # what is behind the last is not split
+    fields = [
+        row.split("\t", last) for row in rows
+    ]  # the columns behind the last one are not split
     for name, place in places.items():
         run.columns[name] = _numbers([row[place] for row in fields], name, run.problems)
     return run
 
 
 def read_rows(folder: Path) -> tuple[Run, list[str]]:
-    """A run with `Performance` alone as numbers, and all of its complete rows as text."""
+    """A run with only `Performance` as numbers, and all of its complete rows as text."""
     run, rows = _load(folder)
     for name, source in _sources(run, ["Performance"]).items():
         place = run.header.index(source)
@@ -137,13 +135,13 @@ def read_rows(folder: Path) -> tuple[Run, list[str]]:
 
 
 def read_runs(logdirs: Iterable[str | os.PathLike[str]], wanted: Collection[str]) -> list[Run]:
-    """The runs below several folders, those without a complete row included."""
+    """The runs below several folders, including those without a complete row."""
     folders = [folder for logdir in logdirs for folder in run_folders(Path(logdir))]
     return [read_run(folder, wanted) for folder in folders]
 
 
 def report(runs: Iterable[Run], tool: str) -> None:
-    """Names on standard error the runs that something is wrong with, one line each."""
+    """Prints the runs with problems to standard error, one line each."""
     for run in runs:
         if run.problems:
             print(f"{tool}: {run.folder}: {'; '.join(run.problems)}.", file=sys.stderr)
@@ -158,16 +156,16 @@ def _load(folder: Path) -> tuple[Run, list[str]]:
 
 
 def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
-    """The columns' names and the complete rows of a `progress.txt`, and what is wrong with it."""
+    """The header and the complete rows of a `progress.txt`, and its problems."""
     try:
         text = _read_text(path)
     except OSError as error:
         return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
     problems = []
     lines = text.split("\n")
-    # A line still being written is one without its newline: 12.3 may be the beginning of 12.345.
+    # A line without its newline is still being written: 12.3 may be the beginning of 12.345.
     if lines.pop():
-        problems.append("progress.txt ends in a half-written line, which is not used")
+        problems.append("progress.txt ends in a half-written line, which is ignored")
     if not lines:
         return [], [], problems or ["progress.txt is empty"]
     first = lines[0]
@@ -180,14 +178,14 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
             if row.strip() and (row.count("\t") != tabs or row == first)
         ]
         if bad:
-            problems.append(f"progress.txt has damaged lines ({_few(bad)}), which are not used")
+            problems.append(f"progress.txt has damaged lines ({_few(bad)}), which are ignored")
     if not rows:
         problems.append("there is no complete row yet")
     return first.split("\t"), rows, problems
 
 
 def _read_text(path: Path) -> str:
-    # Not a pipe or a device, on which reading would wait for ever.
+    # Not a pipe or a device: reading it would wait forever.
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(f"{path.name} is not a file")
     text = path.read_bytes().decode("utf-8", errors="replace")
@@ -208,10 +206,10 @@ def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str
         problem = f"config.json cannot be read ({_one_line(error)})"
     if config.get("exp_name"):
         return config, _one_line(config["exp_name"])
-    # Seeds of one experiment differ in the ending _s<seed>: without it they still fall together.
+    # Seeds of one experiment differ in the suffix _s<seed>: without it, they have the same name.
     name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
     if problem:
-        problems.append(f"{problem}, the run is taken for one of '{name}'")
+        problems.append(f"{problem}, so the run counts as one of '{name}'")
     return config, name
 
 
@@ -232,7 +230,7 @@ def env_of(config: dict[str, Any]) -> str:
 
 
 def _sources(run: Run, wanted: Collection[str]) -> dict[str, str]:
-    """Name wanted -> the column that holds it."""
+    """Requested name -> the column that holds it."""
     found = {}
     for name in wanted:
         sources = PERFORMANCE if name == "Performance" else (name,)
@@ -261,7 +259,7 @@ def _number(text: str) -> float | None:
 
 
 def _one_line(value: Any) -> str:
-    """A text from a file as something to print: no line breaks, no control characters."""
+    """Text from a file, safe to print: no line breaks, no control characters."""
     words = " ".join(str(value).split())
     return "".join(c if c.isprintable() else "?" for c in words)[:200]
 
@@ -272,16 +270,18 @@ def _few(numbers: Sequence[int]) -> str:
 
 
 def no_column(runs: Iterable[Collection[str]], xaxis: str, value: str) -> str:
-    """The sentence for a column that no run has; `runs` are the names of each run's columns."""
+    """The message for a column that no run has; `runs` holds the column names of each run."""
     known = {name for names in runs for name in names}
     if known.intersection(PERFORMANCE):
         known.add("Performance")
     for wanted in (xaxis, value):
         if wanted not in known:
             near = difflib.get_close_matches(wanted, sorted(known), n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}" if near else f"there are {_names(known)}"
-            return f"No run has a column {wanted}; {hint}."
-    return f"No run has a finite {value} over {xaxis} yet; wait for the first episodes to end."
+            hint = (
+                f"; did you mean {' or '.join(near)}?" if near else f": choose from {_names(known)}"
+            )
+            return f"no run has a column {wanted}{hint}"
+    return f"no run has a finite {value} over {xaxis} yet: wait for the first episodes to end"
 
 
 def _names(known: Collection[str]) -> str:
@@ -292,17 +292,16 @@ def _names(known: Collection[str]) -> str:
 
 
 def smooth_values(values: Any, window: int) -> np.ndarray:
-    """Centred moving average over `window` values; near the ends over those that exist.
+    """Centered moving average over `window` values; near the ends, over those that exist.
 
-    Returns a new array: the data is left as it was. NaN (an epoch without an episode) does not
-    count.
+    Returns a new array. NaN (an epoch in which no episode ended) is ignored.
     """
     if window < 1:
-        raise SpinupError(f"The smoothing window must be at least 1, not {window}.")
+        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {window}")
     y = np.array(values, dtype=float)
     if window == 1 or not len(y):
         return y
-    window = min(window, 2 * len(y))  # a wider one reaches no further
+    window = min(window, 2 * len(y))  # a wider one makes no difference
     there = np.isfinite(y)
     kernel = np.ones(window)
     middle = slice((window - 1) // 2, (window - 1) // 2 + len(y))
@@ -313,9 +312,9 @@ def smooth_values(values: Any, window: int) -> np.ndarray:
 
 
 def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
-    """A run's curve, smoothed, at increasing x, without what is not finite.
+    """A run's curve: smoothed, at increasing x, with finite values only.
 
-    Several values at one x become their mean.
+    Several values at one x are averaged.
     """
     x = np.asarray(x, dtype=float)
     y = smooth_values(y, smooth)
@@ -330,12 +329,12 @@ def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
 def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
     """Brings curves to common x.
 
-    Where all have the same x, nothing is interpolated. Otherwise each is interpolated linearly at
-    the union of their x (an even grid over the same range if that has more than `MAX_GRID`
-    points), inside its own range only: outside it is NaN, nothing is extrapolated.
+    If all have the same x, nothing is interpolated. Otherwise each is interpolated linearly at the
+    union of their x (or at `MAX_GRID` evenly spaced points, if that is fewer). Nothing is
+    extrapolated: outside its own range a curve is NaN.
 
     Returns:
-        The x, and one row a curve.
+        The x, and one row per curve.
     """
     first = curves[0][0]
     if all(np.array_equal(first, x) for x, _ in curves):
@@ -347,5 +346,5 @@ def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def at(curves: Sequence[Curve], grid: np.ndarray) -> np.ndarray:
-    """Curves at the points of `grid`, one row a curve; NaN outside of a curve's own range."""
+    """Curves at the points of `grid`, one row per curve; NaN outside a curve's own range."""
     return np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])

@@ -1,11 +1,11 @@
 """Learning curves from run directories.
 
-    python -m spinup.run plot data/ppo-cartpole      # every run whose folder starts like this
+    python -m spinup.run plot data/ppo-cartpole      # every run in folders with this prefix
     python -m spinup.run plot data/ppo data/vpg -l PPO VPG --est iqm --band ci --save curves.pdf
 
-A run is a folder with a `progress.txt`; its `config.json` says which experiment it belongs to.
-Runs of one experiment (its seeds) become one line, by default their mean in a band of one standard
-deviation. `docs/plotting.md` has the details.
+A run is a folder with a `progress.txt`; its `config.json` names the experiment it belongs to. The
+runs of one experiment (its seeds) become one line, by default their mean with a band of one
+standard deviation. `docs/plotting.md` has the details.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 DEFAULT_XAXIS = "TotalEnvInteracts"
 DEFAULT_VALUE = "Performance"
-# What the line shows of the runs at one x: functions of arrays (points, runs).
+# What the line shows at each x: functions of arrays (points, runs).
 ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": stats.mean,
     "median": lambda values: np.median(values, axis=-1),
@@ -57,12 +57,12 @@ ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 BANDS = ("sd", "ci", "minmax", "none")
 FORMATS = (".png", ".pdf", ".svg")
-# Of the bootstrap of `--band ci`; the seed is fixed: the same data gives the same figure.
+# Bootstrap of `--band ci`. The seed is fixed, so the same data gives the same figure.
 REPS, SEED = 1000, 0
 _ADDED = ("Unit", "Condition1", "Condition2", "Performance")
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart, darkest first
-# and without the yellow that vanishes on white. With more lines the dashes change.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's colors, which people with any kind of color vision can tell apart, darkest first
+# and without the yellow, which is hard to see on white. More lines get other dashes.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _LABELS = {
     "TotalEnvInteracts": "Environment steps",
@@ -105,18 +105,17 @@ _STATISTICS = {
 def get_datasets(
     logdir: str | os.PathLike[str], condition: str | None = None
 ) -> list[pd.DataFrame]:
-    """Reads every run below `logdir`, in sorted order; folders whose name begins with a dot are
-    left out.
+    """Reads every run below `logdir`, in sorted order, ignoring folders that begin with a dot.
 
     Args:
         logdir: A folder that is a run or contains runs at any depth.
         condition: Name for all of them; by default a run's `exp_name`.
 
     Returns:
-        One DataFrame a run: the columns of `progress.txt` plus `Unit` (number of the run within
-        its condition), `Condition1` (the experiment), `Condition2` (the single run) and, where a
-        return was logged, `Performance`. Runs without a complete row yet are named on standard
-        error and left out.
+        One DataFrame per run: the columns of `progress.txt` plus `Unit` (number of the run within
+        its condition), `Condition1` (the experiment), `Condition2` (the single run) and, if a
+        return was logged, `Performance`. Runs without a complete row are skipped and named on
+        standard error.
     """
     return _number_runs([data for _, data in _tables(logdir, condition)])
 
@@ -151,8 +150,8 @@ def get_all_datasets(
     """Reads the runs of several logdirs.
 
     Args:
-        all_logdirs: Folders. One that does not end in a slash is a prefix: every folder beginning
-            like that counts. A run that several of them hold counts once in a condition.
+        all_logdirs: Folders. One without a final slash is a prefix and stands for every folder that
+            begins with it. A run found several times counts once in a condition.
         legend: One name for each folder found (after completion and selection).
         select: Keep only folders whose path contains all of these.
         exclude: Leave out folders whose path contains any of these.
@@ -173,26 +172,26 @@ def _choose(
     select: Sequence[str] | None,
     exclude: Sequence[str] | None,
 ) -> list[str]:
-    """The folders that are meant, one for each name of the legend if there is one."""
+    """The selected folders, one for each name of the legend if there is one."""
     folders = curves.complete(all_logdirs)
     if select:
         folders = [f for f in folders if all(word in f for word in select)]
     if exclude:
         folders = [f for f in folders if not any(word in f for word in exclude)]
     if not folders:
-        raise SpinupError("No folder is left after --select and --exclude; loosen them.")
+        raise SpinupError("no folder is left after --select and --exclude: select more")
     if legend and len(legend) != len(folders):
         raise SpinupError(
-            f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}); "
-            "give one name for each."
+            f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}): "
+            "give one name for each"
         )
     return folders
 
 
 def _no_rows(folders: Sequence[str]) -> str:
     return (
-        f"No run with a complete row of results in {', '.join(folders)}; "
-        "check the path, or wait for the first epoch."
+        f"no run in {', '.join(folders)} has a complete row of results: "
+        "check the path, or wait for the first epoch"
     )
 
 
@@ -219,20 +218,22 @@ def estimate(
     """The line and the band's lower and upper edge for runs at common x.
 
     Args:
-        matrix: One row a run, NaN where a run has no value; those do not count.
+        matrix: One row per run; NaN where a run has no value, which is ignored.
         estimator: One of `ESTIMATORS`, or a function with an argument `axis`.
-        band: `sd` (one standard deviation to either side), `ci` (bootstrap 95 % confidence interval
-            of the estimate, whole runs resampled), `minmax` or `none`.
+        band: `sd` (one standard deviation to either side), `ci` (bootstrap 95% confidence interval
+            of the estimate, resampling whole runs), `minmax` or `none`.
 
     Returns:
-        Three arrays, one value a column. Where a single run is left the band has no width.
+        Three arrays, one value per column. Where only one run has a value, the band has no width.
     """
     function = _estimator(estimator)
     if band not in BANDS:
-        raise SpinupError(f"The band is one of {', '.join(BANDS)}, not {band}{_near(band, BANDS)}.")
+        raise SpinupError(
+            f"--band must be one of {', '.join(BANDS)}, not {band}{_near(band, BANDS)}"
+        )
     line, low, high = np.full((3, matrix.shape[1]), np.nan)
     there = np.isfinite(matrix)
-    # Runs of different lengths: each group of columns in which the same runs have a value.
+    # Runs may have different lengths: treat columns in which the same runs have a value together.
     patterns, group = np.unique(there, axis=1, return_inverse=True)
     for k, rows in enumerate(patterns.T):
         if not rows.any():
@@ -256,7 +257,7 @@ def estimate(
 def _bootstrap_ci(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     rng = np.random.default_rng(SEED)
     runs = values.shape[1]
-    if function is stats.mean:  # means need only how often each run was drawn
+    if function is stats.mean:  # for means, it is enough to know how often each run was drawn
         return stats.interval(stats.times_drawn(runs, REPS, rng) @ values.T / runs)
     replicates = stats.bootstrap([values.T], lambda v, _: function(v), REPS, rng)
     return stats.interval(replicates)
@@ -271,12 +272,12 @@ def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.nda
         function = given
         return lambda values: np.asarray(function(values, axis=-1), dtype=float)
     known = ", ".join(ESTIMATORS)
-    raise SpinupError(f"The estimator is one of {known}, not {given}{_near(name, ESTIMATORS)}.")
+    raise SpinupError(f"--est must be one of {known}, not {given}{_near(name, ESTIMATORS)}")
 
 
 def _near(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _curves_of_tables(
@@ -290,14 +291,14 @@ def _curves_of_tables(
         name = str(table[condition].iloc[0]) if condition in table.columns and len(table) else "run"
         missing = [c for c in (xaxis, value) if c not in table.columns]
         if missing:
-            _note(f"a run of '{name}' has no column {missing[0]}, left out.")
+            _note(f"a run of '{name}' has no column {missing[0]} and is left out.")
             continue
         x, y = (pd.to_numeric(table[c], errors="coerce") for c in (xaxis, value))
         curve = curves.clean_curve(x, y, smooth)
         if len(curve[0]):
             found.setdefault(name, []).append(curve)
         else:
-            _note(f"a run of '{name}' has no finite {value}, left out.")
+            _note(f"a run of '{name}' has no finite {value} and is left out.")
     if not found:
         names = [{str(c) for c in table.columns} - set(_ADDED[:3]) for table in tables]
         raise SpinupError(curves.no_column(names, xaxis, value))
@@ -309,8 +310,8 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
 
     if not isinstance(data, pd.DataFrame):
         return list(data)
-    # Several runs in one table: smoothing must not reach from the end of one into the beginning of
-    # the next. A unit is a number within its experiment, which need not be the caller's condition.
+    # Several runs in one table: smoothing must not mix the end of one with the beginning of the
+    # next. Units are numbered within an experiment, which need not be the caller's condition.
     keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c in data.columns]
     return [run for _, run in data.groupby(keys, sort=False, dropna=False)] if keys else [data]
 
@@ -331,13 +332,13 @@ def plot_data(
     ax: Axes | None = None,
     **kwargs: Any,
 ) -> Axes:
-    """Draws `value` over `xaxis`, one line a condition, on the current axes or on `ax`.
+    """Draws `value` over `xaxis`, one line per condition, on the current axes or on `ax`.
 
-    The arguments' data is not changed. Further keywords go to `Axes.plot`; `ci` and `errorbar`, as
-    seaborn has them, stand for `band`, and `palette` names the colours.
+    `data` is not modified. Other keywords go to `Axes.plot`. As in seaborn, `ci` and `errorbar` set
+    the band, and `palette` names the colors.
     """
     if not isinstance(smooth, int | np.integer) or smooth < 1:
-        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {smooth}")
     for key in ("ci", "errorbar"):
         if key in kwargs:
             band = _band_of_seaborn(kwargs.pop(key))
@@ -374,13 +375,13 @@ def _draw(
     for i, (name, runs) in enumerate(found.items()):
         grid, matrix = curves.align(runs)
         line, low, high = estimate(matrix, estimator, band)
-        colour, dashes = next(looks)
+        color, dashes = next(looks)
         marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
-        style = {"color": colour, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
+        style = {"color": color, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
         (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
         handles.append(handle)
         if band != "none" and len(runs) > 1:
-            draw_band(ax, grid, low, high, colour, shade_of(len(found))).set_gid(f"band-{i}")
+            draw_band(ax, grid, low, high, color, shade_of(len(found))).set_gid(f"band-{i}")
     ax.set_xlabel(axis_label(xaxis))
     ax.set_ylabel(axis_label(value))
     set_x_range(ax, handles)
@@ -388,19 +389,19 @@ def _draw(
     place_legend(ax, handles, list(found))
 
 
-def draw_band(ax: Axes, x: Any, low: Any, high: Any, colour: Any, alpha: float) -> Any:
-    """The shade between two edges; over a single x, where it has no width, a bar."""
+def draw_band(ax: Axes, x: Any, low: Any, high: Any, color: Any, alpha: float) -> Any:
+    """Shades the area between two edges; for a single x, which has no width, draws a bar."""
     if len(x) == 1:
-        return ax.vlines(x, low, high, color=colour, alpha=0.35, linewidth=5)
-    return ax.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
+        return ax.vlines(x, low, high, color=color, alpha=0.35, linewidth=5)
+    return ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
 
 
 def finish_axes(ax: Axes) -> None:
-    """Short numbers and no box; after everything is drawn."""
+    """Shortens the numbers and removes the box; call it after drawing."""
     for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
         low, high = axis.get_view_interval()
         largest = max(abs(low), abs(high))
-        # Not where all ticks would say 1M, nor beyond what has a letter.
+        # Not if all ticks would read 1M, nor for numbers too large for a letter.
         if least <= largest < 1e12 and abs(high - low) >= 1e-4 * largest:
             axis.set_major_formatter(thousands)
     ax.spines[["top", "right"]].set_visible(False)
@@ -411,30 +412,30 @@ def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
     x = np.concatenate([line.get_xdata() for line in lines])
     low, high = (float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)
     if low == high:
-        return  # matplotlib leaves room around a single point, and none has none
-    # Training starts at 0; a first row at 4000 of 200,000 steps is no reason to hide that.
+        return  # matplotlib leaves room around a single point; an empty plot needs none
+    # Training starts at 0, although its first row is at 4,000 of 200,000 steps.
     ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
 
 
 def styles(palette: Any = None) -> list[tuple[Any, Any]]:
-    """Colour and dashes of one line after the other."""
-    colours: Sequence[Any] = COLOURS
+    """Color and dashes for each line in turn."""
+    colors: Sequence[Any] = COLORS
     if palette is not None:
         import seaborn as sns
 
-        colours = sns.color_palette(palette)
-    return [(colour, dashes) for dashes in DASHES for colour in colours]
+        colors = sns.color_palette(palette)
+    return [(color, dashes) for dashes in DASHES for color in colors]
 
 
 def shade_of(lines: int) -> float:
-    """How opaque a band is: less where many overlap."""
+    """The opacity of a band: lower if many overlap."""
     return 0.18 if lines <= 4 else 0.1
 
 
 def axis_label(column: str) -> str:
     """A column's name in words: `LossPi` is "Policy loss", `MaxEpRet` "Maximum return (training)".
 
-    A name that nobody here knows is taken apart at its capitals.
+    An unknown name is split at its capitals.
     """
     if column in _LABELS:
         return _LABELS[column]
@@ -462,19 +463,19 @@ def make_plots(
     band: str = "sd",
     save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
 ) -> list[Path]:
-    """Draws one figure a value, and shows it or writes it.
+    """Draws one figure per value, and shows or writes it.
 
     Args:
         all_logdirs, legend, select, exclude: As in `get_all_datasets`.
         xaxis: Column on the x axis; None means TotalEnvInteracts.
         values: Column or columns to draw; None means Performance.
-        count: One line a run instead of one a condition.
+        count: One line per run instead of one per condition.
         font_scale: Size of the text; 1 is matplotlib's.
         smooth: Width of the moving average, in epochs.
-        estimator: What the line shows of the runs at one x: mean, median, iqm, max or min.
-        band: What the shade around it shows: sd, ci, minmax or none (`estimate`).
-        save: File or files to write (.png, .pdf or .svg); several values add their name to it.
-            Where there is no display and nothing is said here, `spinup-plot.png` is written.
+        estimator: What the line shows at each x: mean, median, iqm, max or min of the runs.
+        band: What the shaded band shows: sd, ci, minmax or none (see `estimate`).
+        save: File or files to write (.png, .pdf or .svg); with several values, each adds its name.
+            By default `spinup-plot.png` if there is no display.
 
     Returns:
         The files written.
@@ -482,7 +483,7 @@ def make_plots(
     _estimator(estimator)
     estimate(np.zeros((1, 1)), "mean", band)  # refuses a wrong band before anything is read
     if smooth < 1:
-        raise SpinupError(f"The smoothing window must be at least 1, not {smooth}.")
+        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {smooth}")
     files = output_files(save)
     xaxis = xaxis or DEFAULT_XAXIS
     wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
@@ -490,7 +491,7 @@ def make_plots(
     found: dict[tuple[str, Path], curves.Run] = {}
     for i, folder in enumerate(folders):
         for run in curves.read_runs([folder], {xaxis, *wanted}):
-            # A folder may be named twice, or one inside of another: no run counts twice in a line.
+            # A folder may be given twice, or inside another one: no run counts twice in a line.
             found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
     runs = [(name, run) for (name, _), run in found.items()]
     named = [(name, run) for name, run in runs if run.length]
@@ -503,7 +504,7 @@ def make_plots(
 
     if not files and not can_show():
         files = output_files("spinup-plot.png")
-        _note("there is no display, the figure goes into a file.")
+        _note("there is no display, so the figure is written to a file.")
     written: list[Path] = []
     for value, lines in drawings:
         with paper_style(font_scale):
@@ -526,13 +527,13 @@ def _curves_of_runs(
     for name, run in named:
         missing = [c for c in (xaxis, value) if c not in run.columns]
         if missing:
-            run.problems.append(f"there is no column {missing[0]}, the run is left out")
+            run.problems.append(f"there is no column {missing[0]}, so the run is left out")
             continue
         curve = curves.clean_curve(run.columns[xaxis], run.columns[value], smooth)
         if len(curve[0]):
             found.setdefault(name, []).append(curve)
         else:
-            run.problems.append(f"there is no finite {value} yet, the run is left out")
+            run.problems.append(f"there is no finite {value} yet, so the run is left out")
     if not found:
         raise SpinupError(curves.no_column((run.header for _, run in named), xaxis, value))
     return found
@@ -544,24 +545,24 @@ def _curves_of_runs(
 def output_files(
     save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
 ) -> list[Path]:
-    """The files to write; refuses what could not be written, before any work is done."""
+    """The files to write; refuses those that cannot be written, before any work is done."""
     given = [save] if isinstance(save, str | os.PathLike) else list(save or [])
     files = [Path(os.path.expanduser(os.fspath(f))) for f in given]
     for file in files:
         if file.suffix.lower() not in FORMATS:
-            raise SpinupError(f"--save takes a file that ends in {', '.join(FORMATS)}, not {file}.")
+            raise SpinupError(f"--save takes a file that ends in {', '.join(FORMATS)}, not {file}")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SpinupError(f"Cannot write {file} ({error.strerror}).") from None
+            raise SpinupError(f"cannot write {file} ({error.strerror})") from None
         if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
             why = "it is a folder" if file.is_dir() else "no permission"
-            raise SpinupError(f"Cannot write {file} ({why}).")
+            raise SpinupError(f"cannot write {file} ({why})")
     return files
 
 
 def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
-    """An empty figure; pyplot, and so a window, only where it is shown on the screen."""
+    """An empty figure; uses pyplot, which opens a window, only if it is shown on the screen."""
     if on_screen:
         _use_a_backend_that_works()
         import matplotlib.pyplot as plt
@@ -573,10 +574,10 @@ def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
 
 
 def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
-    """Writes a figure; the same figure gives the same bytes."""
+    """Writes a figure to files; the same figure gives the same bytes."""
     import matplotlib
 
-    # Type 42 keeps the text of a PDF as text, which journals ask for.
+    # Type 42 keeps the text of a PDF as text, which journals require.
     style: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "spinup"}
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     for file in files:
@@ -587,7 +588,7 @@ def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
                     file, dpi=200, bbox_inches="tight", facecolor="white", metadata=metadata
                 )
         except OSError as error:
-            raise SpinupError(f"Cannot write {file} ({error.strerror or error}).") from None
+            raise SpinupError(f"cannot write {file} ({error.strerror or error})") from None
         print(f"wrote {file}")
     return list(files)
 
@@ -599,7 +600,7 @@ def _file_of(path: Path, value: str, count: int) -> Path:
 
 @contextmanager
 def paper_style(font_scale: float) -> Iterator[None]:
-    """The look of the figures; a context, so that a notebook keeps its own style afterwards."""
+    """The style of the figures; a context, so that a notebook keeps its own style."""
     import matplotlib
 
     text, small = 12 * font_scale, 11 * font_scale
@@ -631,14 +632,14 @@ def paper_style(font_scale: float) -> Iterator[None]:
         "ytick.labelcolor": "0.1",
         "legend.frameon": False,
         "legend.handlelength": 1.8,
-        "text.parse_math": False,  # a dollar in the name of an experiment is a dollar
+        "text.parse_math": False,  # a dollar sign in the name of an experiment is a dollar sign
     }
     with matplotlib.rc_context(style):
         yield
 
 
 def thousands(value: float, _position: float = 0) -> str:
-    """100000 as 100K and 3000000 as 3M: shorter than digits, plainer than powers of ten."""
+    """100000 as 100K and 3000000 as 3M."""
     sign = "\N{MINUS SIGN}" if value < 0 else ""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if abs(value) >= size:
@@ -647,10 +648,10 @@ def thousands(value: float, _position: float = 0) -> str:
 
 
 def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """A legend where it covers nothing that is drawn: in a free corner, else beside the axes."""
-    if list(names) == ["run"]:  # nothing that a legend could tell
+    """Places the legend where it covers no data: in a free corner, else beside the axes."""
+    if list(names) == ["run"]:  # a legend would add nothing
         return
-    # matplotlib leaves out what begins with an underscore.
+    # matplotlib ignores labels that begin with an underscore.
     labels = [f" {name}" if name.startswith("_") else name for name in names]
     options: dict[str, Any] = {"fontsize": "small", "borderaxespad": 0.4}
     if len(names) <= 8:
@@ -676,7 +677,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
 
 
 def make_room(figure: Figure, ax: Axes) -> None:
-    """Widens a figure by a legend beside its axes, so that the axes keep their size."""
+    """Widens a figure to fit a legend beside its axes, so that the axes keep their size."""
     legend = ax.get_legend()
     if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:
         width, height = figure.get_size_inches()
@@ -701,10 +702,9 @@ def _covers(ax: Axes, box: Any) -> bool:
 
 
 def _use_a_backend_that_works() -> None:
-    """Agg where a window was asked for (MPLBACKEND, matplotlibrc) and there is no display to put
-    it on.
+    """Selects Agg if a windowed backend is configured (MPLBACKEND, matplotlibrc) without a display.
 
-    Notebook backends are left alone: they need no display. Newer matplotlibs fall back by
+    Notebook backends need no display and are left alone. Newer versions of matplotlib fall back by
     themselves; older ones raise.
     """
     import matplotlib
@@ -715,7 +715,7 @@ def _use_a_backend_that_works() -> None:
 
 
 def can_show() -> bool:
-    """Whether a figure could be shown."""
+    """Whether a figure can be shown."""
     import matplotlib
 
     _use_a_backend_that_works()
@@ -729,9 +729,11 @@ def can_show() -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="spinup plot", description="Draws learning curves.")
     parser.add_argument(
-        "logdir", nargs="+", help="run directory or folder of them; without a final slash, a prefix"
+        "logdir",
+        nargs="+",
+        help="run directory, or folder of runs; a prefix if it has no final slash",
     )
-    parser.add_argument("-l", "--legend", nargs="*", help="a name for each folder")
+    parser.add_argument("-l", "--legend", nargs="*", help="one name per folder")
     parser.add_argument(
         "-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis (%(default)s)"
     )
@@ -740,9 +742,11 @@ def _parser() -> argparse.ArgumentParser:
         "--value",
         nargs="*",
         default=[DEFAULT_VALUE],
-        help="columns to draw (Performance: AverageTestEpRet or else AverageEpRet)",
+        help="columns to draw (Performance: AverageTestEpRet if logged, else AverageEpRet)",
     )
-    parser.add_argument("--count", action="store_true", help="one line a run, not one a condition")
+    parser.add_argument(
+        "--count", action="store_true", help="one line per run instead of one per experiment"
+    )
     parser.add_argument(
         "-s",
         "--smooth",
@@ -751,25 +755,27 @@ def _parser() -> argparse.ArgumentParser:
         help="width of the moving average, in rows (%(default)s)",
     )
     parser.add_argument("--select", nargs="*", help="only folders whose path contains all of these")
-    parser.add_argument("--exclude", nargs="*", help="no folder whose path contains any of these")
+    parser.add_argument(
+        "--exclude", nargs="*", help="skip folders whose path contains any of these"
+    )
     parser.add_argument(
         "--est",
         default="mean",
         metavar="|".join(ESTIMATORS),
-        help="what the line shows of the runs (%(default)s); iqm is the interquartile mean",
+        help="what the line shows (%(default)s of the runs); iqm is the interquartile mean",
     )
     parser.add_argument(
         "--band",
         default="sd",
         metavar="|".join(BANDS),
-        help="the shade (%(default)s): standard deviation, bootstrap 95 %% interval, range",
+        help="what the band shows (%(default)s): standard deviation, 95%% interval, range",
     )
     parser.add_argument(
         "--save",
         metavar="FILE",
         nargs="+",
         action="extend",
-        help="write FILE (.png, .pdf or .svg), show nothing",
+        help="write FILE (.png, .pdf or .svg) instead of showing the figure",
     )
     return parser
 

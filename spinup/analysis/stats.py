@@ -2,9 +2,9 @@
 
 The conventions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the
 Statistical Precipice" (2021): runs are the last axis, environments are strata, intervals are
-percentiles of a bootstrap that resamples the runs of each environment. Where environments have
-different numbers of runs, every environment counts the same; with equal numbers that is the plain
-statistic of all runs.
+percentiles of a bootstrap that resamples the runs of each environment. If environments have
+different numbers of runs, every environment has the same weight; with equal numbers, that is the
+plain statistic of all runs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-# Numbers that a piece of a bootstrap may hold at once: 64 MB.
+# Most numbers in one piece of a bootstrap: 64 MB.
 _PIECE = 8_000_000
 
 
 def weights_of(sizes: Sequence[int]) -> np.ndarray:
-    """The weight of each run, environments one after the other: each environment adds up to 1/n."""
+    """The weight of each run, environment by environment: those of each add up to 1/n."""
     return np.concatenate([np.full(n, 1.0 / (n * len(sizes))) for n in sizes])
 
 
 def mean(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Mean over the last axis; with the weights of `weights_of`, the mean of the environments'
-    means.
+    """Mean over the last axis; with the weights of `weights_of`, the mean over environments of
+    their means.
     """
     return np.mean(values, axis=-1) if weights is None else values @ weights
 
@@ -34,9 +34,9 @@ def mean(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
 def iqm(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Interquartile mean over the last axis: the mean without the lowest and the highest quarter.
 
-    Of n values the int(n / 4) lowest and as many of the highest are left out, so that it is the
-    plain mean below four values. With weights the same share of the weight is cut off at each end;
-    a value on the edge counts with the part of its weight that is inside.
+    Of n values, the int(n / 4) lowest and as many of the highest are left out, so below four values
+    it is the plain mean. With weights, the same share of the weight is cut off at each end; a value
+    on the edge counts with the part of its weight that is inside.
     """
     values = np.asarray(values, dtype=float)
     n = values.shape[-1]
@@ -60,8 +60,8 @@ def resamples(
 ) -> Iterator[np.ndarray]:
     """Stratified bootstrap: arrays (some, runs) of indices, `reps` rows in all.
 
-    Each environment's runs are drawn from its own, with replacement. In pieces, so that `width`
-    numbers for each index still fit into memory.
+    Each environment's runs are drawn from its own, with replacement. The result comes in pieces, so
+    that `width` numbers for each index still fit into memory.
     """
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     first = np.repeat(starts, sizes)
@@ -69,7 +69,7 @@ def resamples(
     piece = max(1, _PIECE // max(1, len(size) * width))
     for start in range(0, reps, piece):
         rows = min(piece, reps - start)
-        # The same draws whatever the size of a piece: one stream, row after row.
+        # The draws do not depend on the size of a piece: one stream, row after row.
         yield first + np.floor(rng.random((rows, len(size))) * size).astype(int)
 
 
@@ -126,7 +126,7 @@ def bootstrap_improvement(
 
 
 def times_drawn(n: int, reps: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each of n runs is drawn in each resample: (reps, n), every row adds up to n."""
+    """How often each of n runs is drawn in each resample: (reps, n); every row adds up to n."""
     return rng.multinomial(n, np.full(n, 1.0 / n), size=reps).astype(float)
 
 
@@ -148,11 +148,11 @@ def bootstrap_profile(
 def permutation_p(
     xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], reps: int, rng: np.random.Generator
 ) -> float:
-    """Two-sided p-value of "it does not matter which of the two made a run".
+    """Two-sided p-value of the hypothesis that the two algorithms do not differ.
 
-    Names are exchanged within each environment, in all ways if there are at most `reps` and else at
-    random; the statistic is the probability of improvement. Unlike a bootstrap interval this stays
-    honest with very few runs.
+    Labels are permuted within each environment: in all ways if there are at most `reps`, else at
+    random. The statistic is the probability of improvement. Unlike a bootstrap interval, this test
+    stays valid with very few runs.
     """
     seen = abs(probability_of_improvement(xs, ys) - 0.5) - 1e-9
     sizes = [(len(x), len(y)) for x, y in zip(xs, ys, strict=True)]
@@ -166,19 +166,19 @@ def permutation_p(
         else:
             chosen = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
         better = (ranks[chosen].sum(axis=1) - n * (n + 1) / 2) / (n * m)
-        # All ways of one environment with all ways of another, or one at random of each.
+        # Combine all permutations of one environment with all of another, or random ones.
         total = np.add.outer(total, better).reshape(-1) if exact else total + better
     extreme = np.abs(total / len(xs) - 0.5) >= seen
     if exact:
         return float(extreme.mean())
-    return float((1 + extreme.sum()) / (1 + reps))  # what was seen is one of the ways
+    return float(
+        (1 + extreme.sum()) / (1 + reps)
+    )  # the observed labels are one of the permutations
 
 
 def smallest_p(sizes_x: Sequence[int], sizes_y: Sequence[int]) -> float:
-    """The smallest p-value that `permutation_p` could give with so many runs in each environment,
-    however far apart they are.
-    """
-    # Logarithms: with many runs the number of ways is larger than any float.
+    """The smallest p-value that `permutation_p` can give with these numbers of runs."""
+    # Logarithms: with many runs, the number of permutations is larger than any float.
     ways = sum(
         math.lgamma(n + m + 1) - math.lgamma(n + 1) - math.lgamma(m + 1)
         for n, m in zip(sizes_x, sizes_y, strict=True)

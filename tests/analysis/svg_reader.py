@@ -74,7 +74,7 @@ class SvgFigure:
         )
 
     def legend(self):
-        """Label -> number of the curve in the same colour and dashes."""
+        """Label -> number of the curve in the same color and dashes."""
         group = self._group(r"legend_\d+")
         strokes = [stroke(p) for p in group.iter(f"{SVG}path") if "stroke" in p.get("style", "")]
         labels = [t.text.strip() for t in group.iter(f"{SVG}text")]
@@ -91,7 +91,7 @@ class SvgFigure:
 
 
 def stroke(path):
-    """Colour and dashes."""
+    """Color and dashes."""
     style = dict(part.strip().split(": ") for part in path.get("style").split(";") if part.strip())
     return style["stroke"], style.get("stroke-dasharray")
 

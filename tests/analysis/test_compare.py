@@ -79,7 +79,7 @@ def test_a_clear_difference_is_established_and_needs_no_more_seeds():
     assert pair["iqm_difference_ci"][0] > 1.5 and pair["improvement_ci"][0] > 0.8
     assert pair["p"] < 0.001
     assert pair["sentence"].startswith("Established: y is better than x; the IQM of y is higher by")
-    assert pair["sentence"].endswith("No more seeds are needed to say so.")
+    assert pair["sentence"].endswith("No more seeds are needed.")
 
 
 def test_the_same_scores_show_no_difference():
@@ -87,16 +87,18 @@ def test_the_same_scores_show_no_difference():
     pair = pair_of(scores, scores)
     assert pair["verdict"] == "not established" and pair["more_seeds"] is None
     assert pair["improvement"] == 0.5 and pair["p"] == 1.0
-    assert pair["sentence"].startswith("Not established: no difference between x and y was seen")
+    assert pair["sentence"].startswith("Not established: no difference between x and y was found")
 
 
-@pytest.mark.parametrize("n, verdict", [(8, "Not established: "), (2, "Too few seeds to tell ")])
+@pytest.mark.parametrize(
+    "n, verdict", [(8, "Not established: "), (2, "Too few seeds to distinguish ")]
+)
 def test_measures_that_disagree_are_not_called_level(n, verdict):
     """A few runs of x are far ahead, most are just behind."""
     x = np.array([10.0, 10, 10, 10, 10, 500, 500, 500]) if n == 8 else np.array([10.0, 500.0])
     pair = pair_of({"e": x}, {"e": np.full(n, 11.0)})
     assert pair["x"] == "x" and pair["improvement"] <= 0.5 and pair["iqm_difference"] > 100
-    assert pair["sentence"].startswith(verdict) and "the two measures disagree" in pair["sentence"]
+    assert pair["sentence"].startswith(verdict) and "two measures disagree" in pair["sentence"]
     assert "more seeds" not in pair["sentence"] and "level." not in pair["sentence"]
 
 
@@ -107,7 +109,7 @@ def test_few_runs_that_are_all_the_same_ask_for_no_number_of_seeds():
 
 
 def test_one_algorithm_is_nothing_to_compare():
-    with pytest.raises(SpinupError, match="two algorithms or more"):
+    with pytest.raises(SpinupError, match="at least two algorithms"):
         compare_scores({"a": {"e": np.zeros(3)}})
 
 
@@ -122,7 +124,7 @@ def test_a_small_difference_is_not_established_and_asks_for_seeds():
     tiny = pair_of({"e": x + 0.01}, {"e": x})
     assert tiny["more_seeds"] is None
     assert "more than 1000 more seeds" in tiny["sentence"]
-    assert "for practical purposes they are level" in tiny["sentence"]
+    assert "in practice, the two are equal" in tiny["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,9 @@ def test_few_seeds_tell_nothing_however_far_apart(n, smallest, more):
     assert pair["more_seeds"] == more
     if n < 4:
         assert pair["verdict"] == "too few seeds"
-        assert pair["sentence"].startswith(f"Too few seeds to tell x from y: with {n} in an env")
+        assert pair["sentence"].startswith(
+            f"Too few seeds to distinguish x from y: with {n} per env"
+        )
         assert f"about {more} more seed{'' if more == 1 else 's'} for both" in pair["sentence"]
     else:
         assert pair["verdict"] == "established"
@@ -239,7 +243,10 @@ def test_different_numbers_of_seeds_and_environments_are_handled(tmp_path, capsy
     dirs = [write_algorithm(tmp_path, "a", a), write_algorithm(tmp_path, "b", b)]
     found = numbers([*dirs, "--normalise", "none"], tmp_path)
     said = capsys.readouterr()
-    assert "compare: a has runs in Only-v0, which not all have, left out." in said.err
+    assert (
+        "compare: the runs of a in Only-v0 are left out: not all algorithms have runs there."
+        in said.err
+    )
     assert list(found["environments"]) == ["Ant-v5", "Hopper-v5"]
     assert found["algorithms"]["a"]["runs"] == 8 and found["algorithms"]["b"]["runs"] == 11
     for name, finals in (("a", a), ("b", b)):
@@ -265,7 +272,7 @@ def test_a_folder_is_itself_and_anything_else_a_prefix(tmp_path, capsys):
             write_run(tmp_path / name / f"s{seed}", [1.0 + seed], exp_name=name)
     found = numbers([f"{tmp_path}/ppo", f"{tmp_path}/sac"], tmp_path)
     assert {n: a["runs"] for n, a in found["algorithms"].items()} == {"ppo": 2, "sac": 4}
-    assert "compare: sac takes several experiments as one" in capsys.readouterr().err
+    assert "compare: sac combines several experiments into one" in capsys.readouterr().err
     with pytest.raises(SpinupError, match="belongs to both"):
         compare.compare([f"{tmp_path}/pp", f"{tmp_path}/ppo-big"])
     found = numbers([f"{tmp_path}/ppo", f"{tmp_path}/ppo-big", "-l", "Small", "Big"], tmp_path)
@@ -316,8 +323,8 @@ def test_runs_that_end_at_different_steps_are_pointed_out(tmp_path, capsys):
     write_run(tmp_path / "b" / "s0", [1.0] * 50)
     compare.compare([f"{tmp_path}/a", f"{tmp_path}/b"], reps=100)
     assert (
-        "compare: the runs in Hopper-v5 end between 50K and 100K of TotalEnvInteracts, each is "
-        "scored at its own end; --until cuts them at the same."
+        "compare: the runs in Hopper-v5 end between 50K and 100K of TotalEnvInteracts, and each is "
+        "scored at its own end (--until X ends all of them at X)."
     ) in capsys.readouterr().err
 
 
@@ -449,7 +456,7 @@ def test_the_figure_shows_the_numbers(three, tmp_path):
             else:  # of 201 points those on a straight line are left out; none may be off it
                 np.testing.assert_allclose(drawn_x[[0, -1]], x[[0, -1]], atol=1e-3)
                 np.testing.assert_allclose(np.interp(drawn_x, x, data[line]), drawn_y, atol=0.02)
-    assert {"Share of runs above τ", "Normalised score τ"} <= set(svg_figure(out, 4).texts())
+    assert {"Share of runs above τ", "Normalized score τ"} <= set(svg_figure(out, 4).texts())
     assert "Environment steps" in svg_figure(out, 5).texts()
 
 
@@ -491,7 +498,7 @@ def test_what_is_printed_is_what_was_found(three, tmp_path, capsys):
         assert f"{pair['x']} over {pair['y']}" in out
     verdicts = {(p["x"], p["y"]): p["verdict"] for p in found["pairs"]}
     assert verdicts[("td3", "ppo")] == verdicts[("sac", "ppo")] == "established"
-    assert "The 5 % are shared by 3 comparisons: each is made at the 1.7 % level." in out
+    assert "The 5% level is divided among 3 comparisons: each is made at the 1.7% level." in out
 
 
 def test_a_folder_gets_a_file_a_panel(three, tmp_path, capsys):
@@ -518,40 +525,43 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
     "args, sentence",
     [
         ([], "the following arguments are required: logdir; 'spinup compare --help' explains"),
-        (["{a}"], "Give two folders of runs or more, one for each algorithm."),
-        (["{a}", "{}/nothing"], "No folder begins with {}/nothing; check the path."),
-        (["{a}", "{}/empty"], "No run in {}/empty; check the path."),
-        (["{a}", "{a}"], "Two algorithms have one name ({a}, {a}); use -l to name them."),
-        (["{a}", "{}/other"], "no environment in common (a: Ant-v5; other: Swimmer-v5)."),
-        (["{a}", "{b}", "-l", "x"], "--legend has 1 names for 2 folders; give one for each."),
-        (["{a}", "{b}", "-y", "AverageEpRe"], "No run has a column AverageEpRe; did you mean Ave"),
-        (["{a}", "{b}", "--last", "0"], "--last must be at least 1, not 0."),
-        (["{a}", "{b}", "--reps", "5"], "--reps must be at least 100, not 5."),
-        (["{a}", "{b}", "--reps", "many"], "Argument --reps: invalid int value: 'many'; 'spinup c"),
-        (["{a}", "{b}", "--seed", "-1"], "--seed must be 0 or more, not -1."),
-        (["{a}", "{b}", "-s", "0"], "The smoothing window must be at least 1, not 0."),
-        (["{a}", "{b}", "--until", "10"], "No run has a finite Performance before --until 10; ra"),
-        (["{a}", "{b}", "--until", "10", "-y", "AverageEpRe"], "No run has a column AverageEpRe;"),
-        (["{a}", "{b}", "--normalise", "max"], "--normalise takes none, pool, a .json file or ENV"),
-        (["{a}", "{b}", "--normalise", "Hopper-v5=0,1"], "--normalise says nothing about Ant-v5."),
-        (["{a}", "{b}", "--normalise", "Ant-v5=1,1"], "--normalise has twice the same score for A"),
+        (["{a}"], "a comparison needs at least two folders of runs: give one for each algorithm"),
+        (["{a}", "{}/nothing"], "no folder begins with {}/nothing: check the path"),
+        (["{a}", "{}/empty"], "there is no run in {}/empty: check the path"),
+        (["{a}", "{a}"], "two algorithms have the same name ({a}, {a}): use -l to name them"),
+        (["{a}", "{}/other"], "no environment in common (a: Ant-v5; other: Swimmer-v5): "),
+        (["{a}", "{b}", "-l", "x"], "--legend has 1 names for 2 folders: give one for each"),
+        (["{a}", "{b}", "-y", "AverageEpRe"], "no run has a column AverageEpRe; did you mean Ave"),
+        (["{a}", "{b}", "--last", "0"], "--last must be at least 1, not 0"),
+        (["{a}", "{b}", "--reps", "5"], "--reps must be at least 100, not 5"),
+        (["{a}", "{b}", "--reps", "many"], "argument --reps: invalid int value: 'many'; 'spinup c"),
+        (["{a}", "{b}", "--seed", "-1"], "--seed must be at least 0, not -1"),
+        (
+            ["{a}", "{b}", "-s", "0"],
+            "the smoothing window must be a whole number, at least 1, not 0",
+        ),
+        (["{a}", "{b}", "--until", "10"], "no run has a finite Performance before --until 10: ra"),
+        (["{a}", "{b}", "--until", "10", "-y", "AverageEpRe"], "no run has a column AverageEpRe;"),
+        (["{a}", "{b}", "--normalise", "max"], "--normalize takes none, pool, a .json file or ENV"),
+        (["{a}", "{b}", "--normalise", "Hopper-v5=0,1"], "--normalize has no scores for Ant-v5: "),
+        (["{a}", "{b}", "--normalise", "Ant-v5=1,1"], "--normalize has the same score twice for A"),
         (
             ["{a}", "{b}", "--normalise", "Ant-v5=0,nan"],
-            "--normalise has a score for Ant-v5 that i",
+            "--normalize has a score for Ant-v5 that i",
         ),
         (
             ["{a}", "{b}", "--normalise", "{}/inf.json"],
-            "--normalise has a score for Ant-v5 that is",
+            "--normalize has a score for Ant-v5 that is",
         ),
         (["{a}", "{b}", "--normalise", "{}/no.json"], "{}/no.json cannot be read (No such file or"),
         (["{a}", "{b}", "--normalise", "{}/bad.json"], '{}/bad.json must hold {"environment": [lo'),
         (["{a}", "{b}", "--save", "{}/o.bmp"], "--save takes a folder or a file that ends in .png"),
-        (["{a}", "{b}", "--save", "{}/file/o.png"], "Cannot write {}/file/o.png ("),
-        (["{a}", "{b}", "--json", "{}/none/o.json"], "Cannot write {}/none/o.json (there is no su"),
-        (["{a}", "{b}", "--json", "{}/empty"], "Cannot write {}/empty (Is a directory)."),
+        (["{a}", "{b}", "--save", "{}/file/o.png"], "cannot write {}/file/o.png ("),
+        (["{a}", "{b}", "--json", "{}/none/o.json"], "cannot write {}/none/o.json (there is no su"),
+        (["{a}", "{b}", "--json", "{}/empty"], "cannot write {}/empty (it is a folder): "),
         (
             ["{a}", "{b}", "--normalise"],
-            "Argument --normalise/--normalize: expected at least one argum",
+            "argument --normalize/--normalise: expected at least one argum",
         ),
         (["{a}", "{b}", "--rep", "1", "--bands"], "there is no argument --bands; "),
     ],
@@ -583,5 +593,5 @@ def test_it_runs_as_a_module_without_a_display(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "spinup-compare.png").read_bytes().startswith(b"\x89PNG")
-    assert done.stderr == "compare: there is no display, the figure goes into a file.\n"
-    assert "Too few seeds to tell" in done.stdout
+    assert done.stderr == "compare: there is no display, so the figure is written to a file.\n"
+    assert "Too few seeds to distinguish" in done.stdout

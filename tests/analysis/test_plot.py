@@ -131,7 +131,7 @@ def test_legend_select_and_exclude(tmp_path):
     assert names(plot.get_all_datasets(every, legend=["1", "2", "3"])) == ["1", "2", "3"]
     with pytest.raises(SpinupError, match="2 names for 3 folders"):
         plot.get_all_datasets(every, legend=["1", "2"])
-    with pytest.raises(SpinupError, match="loosen"):
+    with pytest.raises(SpinupError, match="select more"):
         plot.get_all_datasets(every, select=["nothing-like-it"])
 
 
@@ -144,7 +144,7 @@ def test_prefixes_are_completed_also_without_a_slash(tmp_path, monkeypatch, with
     prefix = f"{tmp_path}/exp" if with_folder else "exp"
     assert len(plot.get_all_datasets([prefix])) == 2
     assert len(plot.get_all_datasets([f"{prefix}_s1/"])) == 1
-    with pytest.raises(SpinupError, match="No folder begins with"):
+    with pytest.raises(SpinupError, match="no folder begins with"):
         plot.get_all_datasets([f"{prefix}_s7"])
 
 
@@ -611,7 +611,7 @@ def test_the_legend_covers_no_curve_and_lines_differ(tmp_path, lines):
         points = line.get_transform().transform_path(line.get_path())
         assert not points.intersects_bbox(box, filled=False)
     styles = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
-    assert len(styles) == min(lines, len(plot.COLOURS) * len(plot.DASHES))
+    assert len(styles) == min(lines, len(plot.COLORS) * len(plot.DASHES))
 
 
 @pytest.mark.parametrize(
@@ -666,25 +666,28 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
     "args, sentence",
     [
         ([], "the following arguments are required: logdir; 'spinup plot --help' explains"),
-        (["nowhere/at-all"], "No folder begins with nowhere/at-all; check the path."),
-        (["{}/rr_s0"], "No folder begins with {}/rr_s0; did you mean {}/r_s0."),
-        (["{}/r_s0/progress.txt"], "progress.txt is a file; give the run directory that it is in."),
-        (["{}/files"], "No folder begins with {}/files; check the path."),
-        (["{}/nothing/"], "{}/nothing/ is not a folder; give a run directory."),
-        (["{}/empty"], "No run with a complete row of results in {}/empty; check the path, or"),
-        (["{}/r", "-y", "AverageEpRat"], "No run has a column AverageEpRat; did you mean Average"),
-        (["{}/r", "-x", "Steps"], "No run has a column Steps; "),
-        (["{}/r", "-s", "0"], "The smoothing window must be at least 1, not 0."),
-        (["{}/r", "-s", "three"], "Argument -s/--smooth: invalid int value: 'three'; 'spinup plot"),
+        (["nowhere/at-all"], "no folder begins with nowhere/at-all: check the path"),
+        (["{}/rr_s0"], "no folder begins with {}/rr_s0; did you mean {}/r_s0?"),
+        (["{}/r_s0/progress.txt"], "progress.txt is a file: give its run directory"),
+        (["{}/files"], "no folder begins with {}/files: check the path"),
+        (["{}/nothing/"], "{}/nothing/ is not a folder: give a run directory"),
+        (["{}/empty"], "no run in {}/empty has a complete row of results: check the path, or"),
+        (["{}/r", "-y", "AverageEpRat"], "no run has a column AverageEpRat; did you mean Average"),
+        (["{}/r", "-x", "Steps"], "no run has a column Steps: choose from"),
+        (["{}/r", "-s", "0"], "the smoothing window must be a whole number, at least 1, not 0"),
+        (["{}/r", "-s", "three"], "argument -s/--smooth: invalid int value: 'three'; 'spinup plot"),
         (["{}/r", "--est", "iq"], "one of mean, median, iqm, max, min, not iq; did you mean iqm"),
-        (["{}/r", "--est", "os.system"], "one of mean, median, iqm, max, min, not os.system."),
-        (["{}/r", "--band", "std"], "The band is one of sd, ci, minmax, none, not std; did you me"),
+        (["{}/r", "--est", "os.system"], "one of mean, median, iqm, max, min, not os.system"),
+        (
+            ["{}/r", "--band", "std"],
+            "--band must be one of sd, ci, minmax, none, not std; did you me",
+        ),
         (["{}/r", "--smoth", "3"], "there is no argument --smoth; did you mean --smooth?"),
-        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0); give one name"),
-        (["{}/r", "--select", "x"], "No folder is left after --select and --exclude; loosen them."),
+        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0): give one name"),
+        (["{}/r", "--select", "x"], "no folder is left after --select and --exclude: select more"),
         (["{}/r", "--save", "o.bmp"], "--save takes a file that ends in .png, .pdf, .svg, not o.b"),
-        (["{}/r", "--save", "{}/file/o.png"], "Cannot write {}/file/o.png ("),
-        (["{}/r", "--save", "{}/dir.png"], "Cannot write {}/dir.png (it is a folder)."),
+        (["{}/r", "--save", "{}/file/o.png"], "cannot write {}/file/o.png ("),
+        (["{}/r", "--save", "{}/dir.png"], "cannot write {}/dir.png (it is a folder)"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, sentence):
