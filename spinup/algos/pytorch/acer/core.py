@@ -6,12 +6,13 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common import replay
-from spinup.algos.pytorch.common.acting import NetPolicy, gumbel_argmax, numpy_net
+from spinup.algos.pytorch.common.acting import NetPolicy, numpy_net
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     Tanh,
     combined_shape,
     count_vars,
+    gumbel_argmax,
     init_orthogonal,
     make_obs_filter,
     mlp,

@@ -151,6 +151,12 @@ class Actor(nn.Module):
         return pi, None if act is None else self._log_prob_from_distribution(pi, act)
 
 
+def gumbel_argmax(logits, rng):
+    """Samples from a softmax in NumPy: argmax(logits + Gumbel noise)."""
+    # minus the logarithm of an exponential is Gumbel
+    return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
+
+
 class MLPCategoricalActor(Actor):
     """Discrete(n): a softmax over n logits."""
 
@@ -168,6 +174,10 @@ class MLPCategoricalActor(Actor):
     def mode(self, pi):
         """The most likely action."""
         return pi.logits.argmax(-1)
+
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        return self.logits_net, gumbel_argmax, lambda logits: logits.argmax(-1)
 
 
 class DiagonalNormal(Normal):
@@ -219,6 +229,18 @@ class MLPGaussianActor(Actor):
         """The mean."""
         return pi.mean
 
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        std = self.log_std.detach().exp().cpu().numpy()
+
+        def sample(mu, rng):
+            noise = rng.standard_normal(mu.shape, np.float32)
+            noise *= std
+            noise += mu
+            return noise
+
+        return self.mu_net, sample, lambda mu: mu
+
 
 class MultiCategorical:
     """Independent categorical distributions, one for each entry of an action."""
@@ -264,6 +286,18 @@ class MLPMultiCategoricalActor(Actor):
         """The most likely value of each entry."""
         return torch.stack([p.logits.argmax(-1) for p in pi.parts], -1)
 
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        cuts = np.cumsum(self.nvec)[:-1]
+
+        def sample(logits, rng):
+            return np.stack([gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
+
+        def mode(logits):
+            return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
+
+        return self.logits_net, sample, mode
+
 
 class MLPBernoulliActor(Actor):
     """MultiBinary: independent coins, one logit each."""
@@ -283,6 +317,16 @@ class MLPBernoulliActor(Actor):
     def mode(self, pi):
         """The likelier side of each coin."""
         return (pi.base_dist.logits > 0).long()
+
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+
+        def sample(logits, rng):
+            # P(u < sigmoid(x)) without the sigmoid: the logit of a uniform number is logistic noise
+            u = rng.random(logits.shape)
+            return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
+
+        return self.logits_net, sample, lambda logits: (logits > 0).astype(np.int64)
 
 
 class MLPCritic(nn.Module):

@@ -6,6 +6,7 @@ computes in (-1, 1) and its output is scaled by half the width of the range and 
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.distributions import Normal
@@ -67,6 +68,10 @@ class MLPDiscreteQFunction(nn.Module):
         q = self.q(self.obs_filter(obs))
         return q if act is None else q.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) that both take the best action."""
+        return self.q, lambda values, rng: values.argmax(-1), lambda values: values.argmax(-1)
+
 
 class BoundedActor(nn.Module):
     """What actors within bounds have in common: scale and middle of every dimension.
@@ -112,6 +117,11 @@ class MLPActor(BoundedActor):
         """(..., obs) -> (..., act)."""
         return self.scale(self.pi(self.obs_filter(obs)))
 
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        scale = self.numpy_scale()
+        return self.pi, lambda squashed, rng: scale(squashed), scale
+
 
 class SquashedGaussianMLPActor(BoundedActor):
     """A Gaussian whose mean and width depend on the state, squashed by tanh into the bounds."""
@@ -141,6 +151,25 @@ class SquashedGaussianMLPActor(BoundedActor):
         u = mu + log_std.exp() * noise
         logp = squashed_log_prob(noise, log_std, u, self.act_limit) if with_logprob else None
         return self.scale(torch.tanh(u)), logp
+
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions.
+
+        The layers end in one head, which gives means and log standard deviations side by side.
+        """
+        mu, log_std = self.mu_layer, self.log_std_layer
+        with torch.no_grad():
+            weight = torch.cat([mu.weight, log_std.weight])
+            head = _linear(weight, torch.cat([mu.bias, log_std.bias]))
+        scale, dim = self.numpy_scale(), len(self.act_limit)
+
+        def sample(out, rng):
+            u = np.exp(out[:, dim:].clip(LOG_STD_MIN, LOG_STD_MAX))
+            u *= rng.standard_normal(u.shape, np.float32)
+            u += out[:, :dim]
+            return scale(np.tanh(u))
+
+        return nn.Sequential(*self.net, head), sample, lambda out: scale(np.tanh(out[:, :dim]))
 
 
 class MLPScaledGaussianActor(BoundedActor):
@@ -174,6 +203,15 @@ class MLPScaledGaussianActor(BoundedActor):
         """The mean."""
         return pi.mean
 
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        scale = self.numpy_scale()
+
+        def sample(mu, rng):
+            return scale(mu + self.std * rng.standard_normal(mu.shape, np.float32))
+
+        return self.mu_net, sample, scale
+
 
 def squashed_log_prob(noise, log_std, u, act_limit):
     """Log-density of the action c + s tanh(u), u = mu + std * noise, (..., act) -> (...,).
@@ -205,3 +243,30 @@ class MLPDuelingQ(nn.Module):
         h = self.net(self.obs_filter(obs))
         a = self.a_net(h)
         return self.v_net(h) + a - a.mean(-1, keepdim=True)
+
+    def in_numpy(self):
+        """For acting: the layers, and functions (sample, mode) that both take the best action.
+
+        The two streams lie side by side. V + A - mean A is linear in what they end with, so one
+        last layer computes it.
+        """
+        (*v_hidden, v_out, _), (*a_hidden, a_out, _) = self.v_net, self.a_net
+        with torch.no_grad():
+            weight, bias = (x - x.mean(0, keepdim=True) for x in (a_out.weight, a_out.bias))
+            if not v_hidden:
+                layers = [_linear(v_out.weight + weight, v_out.bias + bias)]
+            else:
+                (v_in, act), (a_in, _) = v_hidden, a_hidden
+                both = (torch.cat([v_in.weight, a_in.weight]), torch.cat([v_in.bias, a_in.bias]))
+                weight = torch.cat([v_out.weight.expand(len(bias), -1), weight], 1)
+                layers = [_linear(*both), act, _linear(weight, v_out.bias + bias)]
+        net = nn.Sequential(*self.net, *layers)
+        return net, lambda values, rng: values.argmax(-1), lambda values: values.argmax(-1)
+
+
+def _linear(weight, bias):
+    """A layer with these parameters."""
+    # Initial ones would be drawn from torch's global generator; on this device there are none.
+    linear = nn.Linear(*reversed(weight.shape), device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return linear

@@ -5,7 +5,6 @@ from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.pytorch.common.buffers import PathBuffer as PPOBuffer
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -16,6 +15,7 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
+from spinup.algos.pytorch.common.path_buffer import PathBuffer as PPOBuffer
 
 __all__ = [
     "Actor",

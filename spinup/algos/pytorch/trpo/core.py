@@ -6,7 +6,6 @@ from torch.distributions import Categorical, Normal
 from torch.func import functional_call
 
 from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.pytorch.common.buffers import PathBuffer as GAEBuffer
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -17,6 +16,7 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
+from spinup.algos.pytorch.common.path_buffer import PathBuffer as GAEBuffer
 from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
 
 __all__ = [

@@ -4,7 +4,6 @@ from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.pytorch.common.buffers import PathBuffer as VPGBuffer
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -15,6 +14,7 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
+from spinup.algos.pytorch.common.path_buffer import PathBuffer as VPGBuffer
 
 __all__ = [
     "Actor",

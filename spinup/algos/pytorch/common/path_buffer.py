@@ -1,0 +1,74 @@
+"""The buffer for algorithms of one's own that step an environment themselves."""
+
+import numpy as np
+import torch
+
+from spinup.algos.common.returns import gae
+from spinup.algos.pytorch.common.nets import combined_shape
+from spinup.utils.mpi_tools import mpi_statistics_scalar
+
+
+class PathBuffer:
+    """Stores an agent's steps one by one and computes GAE-lambda advantages path by path.
+
+    The library's own algorithms collect whole epochs at once; this is the same arithmetic for code
+    that steps an environment itself.
+    """
+
+    def __init__(self, obs_dim, act_dim, size, gamma=0.99, lam=0.95):
+        self.obs_buf = np.zeros(combined_shape(size, obs_dim), dtype=np.float32)
+        self.act_buf = np.zeros(combined_shape(size, act_dim), dtype=np.float32)
+        self.adv_buf = np.zeros(size, dtype=np.float32)
+        self.rew_buf = np.zeros(size, dtype=np.float32)
+        self.ret_buf = np.zeros(size, dtype=np.float32)
+        self.val_buf = np.zeros(size, dtype=np.float32)
+        self.logp_buf = np.zeros(size, dtype=np.float32)
+        self.gamma, self.lam = gamma, lam
+        self.ptr, self.path_start_idx, self.max_size = 0, 0, size
+
+    def store(self, obs, act, rew, val, logp):
+        """Append one step; size-1 arrays are taken as the numbers they hold."""
+        if self.ptr >= self.max_size:
+            raise IndexError(f"the buffer of {self.max_size} steps is full: call get() first")
+        i = self.ptr
+        self.obs_buf[i] = obs
+        self.act_buf[i] = np.reshape(act, self.act_buf.shape[1:])
+        self.rew_buf[i] = np.squeeze(rew)
+        self.val_buf[i] = np.squeeze(val)
+        self.logp_buf[i] = np.squeeze(logp)
+        self.ptr += 1
+
+    def finish_path(self, last_val=0):
+        """The path stored last ends here.
+
+        `last_val` is 0 if the episode terminated, and V(final observation) if the path was only cut
+        (by a time limit or the end of the epoch), so that what would have followed is not counted
+        as nothing.
+        """
+        path = slice(self.path_start_idx, self.ptr)
+        self.adv_buf[path], self.ret_buf[path] = gae(
+            self.rew_buf[path],
+            self.val_buf[path],
+            float(np.squeeze(last_val)),
+            self.gamma,
+            self.lam,
+        )
+        self.path_start_idx = self.ptr
+
+    def get(self):
+        """All of the buffer as float32 tensors, with `adv` normalised; empties the buffer."""
+        if self.ptr != self.max_size:
+            raise ValueError(
+                f"the buffer holds {self.ptr} of {self.max_size} steps: fill it before get()"
+            )
+        self.ptr, self.path_start_idx = 0, 0
+        mean, std = mpi_statistics_scalar(self.adv_buf)
+        adv = (self.adv_buf - mean) / (std + 1e-8)
+        data = {
+            "obs": self.obs_buf,
+            "act": self.act_buf,
+            "ret": self.ret_buf,
+            "adv": adv,
+            "logp": self.logp_buf,
+        }
+        return {k: torch.tensor(v, dtype=torch.float32) for k, v in data.items()}

@@ -1,0 +1,97 @@
+"""Acting through networks of the user's own, which offer `step` or `act` and nothing faster."""
+
+import inspect
+
+import numpy as np
+import torch
+
+from spinup.utils.errors import SpinupError
+from spinup.utils.seeding import global_state, set_global_state
+
+
+class StepPolicy:
+    """Acts through the `step` of a user's own actor-critic, a batch at a time where that works."""
+
+    def __init__(self, ac, device):
+        self.ac, self.device = ac, device
+        self.batched = None  # not known before the first call
+
+    def begin(self, rng):
+        """A user's `step` draws from torch's global generator: give it a seed of ours."""
+        torch.manual_seed(int(rng.integers(2**63)))
+
+    def renew(self):
+        """It acts with the network itself."""
+
+    def __call__(self, obs, rng):
+        """Actions, values and log-probabilities as the user's `step` gives them."""
+        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        if self.batched is None:
+            self.batched = len(obs) > 1 and takes_batches(self.ac, obs)
+        if self.batched:
+            return tuple(_array(x) for x in self.ac.step(obs))
+        columns = zip(*(self.ac.step(o) for o in obs), strict=True)
+        return tuple(np.stack([_array(x) for x in column]) for column in columns)
+
+
+class ActPolicy:
+    """Acts through the `act` of a user's own network, which samples (or not) as it likes."""
+
+    def __init__(self, ac, device):
+        self.ac, self.device = ac, device
+
+    def begin(self, rng):
+        """A user's `act` draws from torch's global generator: give it a seed of ours."""
+        torch.manual_seed(int(rng.integers(2**63)))
+
+    def renew(self):
+        """It acts with the network itself."""
+
+    def __call__(self, obs, rng):
+        """Actions, one observation at a time."""
+        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        return np.stack([_array(self.ac.act(o)) for o in obs]), None, None
+
+
+def _array(x):
+    return x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+
+
+def takes_batches(ac, obs):
+    """Whether `ac.step` treats the rows of a batch as separate observations.
+
+    Decided by what it returns: one action, value and log-probability per row, and for the first
+    row the value that the first observation alone gets.
+    """
+    state, torch_state = global_state(), torch.get_rng_state()
+    try:
+        a, v, logp = (_array(x) for x in ac.step(obs))
+        _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
+    except Exception:
+        # Whatever a user's code raises, it was written for one observation at a time, which is all
+        # it has to be; if one fails too, that error is the one to see.
+        return False
+    finally:
+        set_global_state(state)
+        torch.set_rng_state(torch_state)
+    n = len(obs)
+    rows = a.shape[:1] == (n,) and v.size == n and logp.size == n
+    return bool(rows and np.allclose(v.reshape(-1)[:1], v_first.reshape(-1), rtol=1e-3, atol=1e-4))
+
+
+def make_user_get_action(ac, deterministic, to_env):
+    """A function from one observation to the action that a user's own `act` chooses."""
+    chooses = "deterministic" in inspect.signature(ac.act).parameters
+    if deterministic and not chooses and hasattr(ac, "step"):  # without it, `act` adds no noise
+        raise SpinupError(
+            f"{type(ac).__name__}.act has no argument 'deterministic', so its policy can only "
+            "be sampled"
+        )
+    kwargs = {"deterministic": True} if deterministic and chooses else {}
+    device = next((p.device for p in ac.parameters()), None)
+
+    def get_action(obs):
+        act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32, device=device), **kwargs)
+        return to_env(_array(act)[None])[0]
+
+    return get_action
