@@ -17,6 +17,7 @@ bits.
 """
 
 import contextlib
+import inspect
 import math
 import sys
 import time
@@ -258,6 +259,14 @@ class Run:
     def num_threads(self) -> int:
         """Threads of the run; one while `num_threads=None` has not been decided yet."""
         return self.config["num_threads"] or 1
+
+    def arguments_for(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """The arguments of this run that `function` takes as options, too, by name."""
+        parameters = inspect.signature(function).parameters.values()
+        options = [
+            p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty
+        ]
+        return {name: self.config[name] for name in options if name in self.config}
 
     def save_config(self) -> None:
         """Write `config.json`: every argument, and what explains the run later."""

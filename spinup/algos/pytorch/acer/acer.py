@@ -173,12 +173,9 @@ def acer(
         loop = Loop(run, values=("QVals",), losses=losses)
 
         # ---------------------------- Gradient update rule ----------------------------
-        if isinstance(run.action_space, core.Box):
-            update = partial(continuous_update, dueling_samples=dueling_samples)
-        else:
-            update = partial(acer_update, ent_coef=ent_coef)
-        rule = {"gamma": gamma, "lam": lam, "c": c, "delta": delta, "polyak": polyak}
-        update = partial(update, ac, pi_avg, pi_optimizer, q_optimizer, **rule)
+        rule = continuous_update if isinstance(run.action_space, core.Box) else acer_update
+        args = (ac, pi_avg, pi_optimizer, q_optimizer)
+        update = partial(rule, *args, **run.arguments_for(rule))
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():

@@ -132,9 +132,7 @@ def ddpg(
     with TorchRun("ddpg") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        learner = ddpg_learner(
-            run, ac, gamma=gamma, polyak=polyak, pi_lr=pi_lr, q_lr=q_lr, act_noise=act_noise
-        )
+        learner = ddpg_learner(run, ac, **run.arguments_for(ddpg_learner))
         buffer = make_replay_buffer(run, replay_size)
         loop = Loop(run, learner.values, learner.losses)
 

@@ -110,12 +110,11 @@ def dqn_learner(
 
     # ---------------------------- Gradient update rule ----------------------------
     rule = compiled(run, dqn_update, q_optimizer)
-    rule = partial(rule, ac, ac_targ, q_optimizer, gamma=gamma, polyak=polyak, double_q=double_q)
+    rule = partial(rule, ac, ac_targ, q_optimizer, gamma=gamma, polyak=polyak)
+    rule = partial(rule, double_q=double_q, loss=loss, max_grad_norm=max_grad_norm)
 
     def update(batch, step):
-        update_target = (step + 1) % target_update_every == 0
-        options = {"loss": loss, "max_grad_norm": max_grad_norm}
-        info, td_error = rule(batch, update_target=update_target, **options)
+        info, td_error = rule(batch, update_target=(step + 1) % target_update_every == 0)
         prioritize(batch, td_error)
         return info
 
@@ -205,21 +204,8 @@ def dqn(
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
         replay = core.Replay(run, replay_size, n_step, gamma, prio_alpha if prioritized else None)
-        learner = dqn_learner(
-            run,
-            ac,
-            gamma=gamma,
-            polyak=polyak,
-            q_lr=q_lr,
-            target_update_every=target_update_every,
-            eps_start=eps_start,
-            eps_end=eps_end,
-            eps_steps=eps_steps,
-            double_q=double_q,
-            loss=loss,
-            max_grad_norm=max_grad_norm,
-            prioritize=replay.update_priorities,
-        )
+        arguments = {**run.arguments_for(dqn_learner), "prioritize": replay.update_priorities}
+        learner = dqn_learner(run, ac, **arguments)
         loop = Loop(run, learner.values, learner.losses)
 
         # -------------------------------- Training loop -------------------------------

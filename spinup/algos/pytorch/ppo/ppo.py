@@ -171,22 +171,8 @@ def ppo(
         buffer = EpochBuffer(run, loop)
 
         # ---------------------------- Gradient update rule ----------------------------
-        update = partial(
-            ppo_update,
-            ac,
-            pi_optimizer,
-            vf_optimizer,
-            shards=run.shards,
-            clip_ratio=clip_ratio,
-            train_pi_iters=train_pi_iters,
-            train_v_iters=train_v_iters,
-            target_kl=target_kl,
-            ent_coef=ent_coef,
-            clip_vf=clip_vf,
-            max_grad_norm=max_grad_norm,
-            minibatch_size=minibatch_size,
-            rngs=run.minibatch_rngs,
-        )
+        fixed = {"shards": run.shards, "rngs": run.minibatch_rngs, **run.arguments_for(ppo_update)}
+        update = partial(ppo_update, ac, pi_optimizer, vf_optimizer, **fixed)
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():

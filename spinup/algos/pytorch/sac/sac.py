@@ -190,9 +190,7 @@ def sac(
     with TorchRun("sac") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        learner = sac_learner(
-            run, ac, gamma=gamma, polyak=polyak, lr=lr, alpha=alpha, target_entropy=target_entropy
-        )
+        learner = sac_learner(run, ac, **run.arguments_for(sac_learner))
         buffer = make_replay_buffer(run, replay_size)
         loop = Loop(run, learner.values, learner.losses)
 

@@ -112,12 +112,11 @@ def td3_learner(
     # ---------------------------- Gradient update rule ----------------------------
     rule = compiled(run, td3_update, pi_optimizer, q_optimizer)
     rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
+    rule = partial(rule, target_noise=target_noise, noise_clip=noise_clip)
     limits = action_limits(run.action_space, run.device)
 
-    def update(batch, step):
-        delayed = {"update_policy": step % policy_delay == 0}  # counted over the whole run
-        noise = {"target_noise": target_noise, "noise_clip": noise_clip}
-        return rule(batch, limits, **delayed, **noise)
+    def update(batch, step):  # the delay counts gradient steps over the whole run
+        return rule(batch, limits, update_policy=step % policy_delay == 0)
 
     return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
 
@@ -178,18 +177,7 @@ def td3(
     with TorchRun("td3") as run:
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
-        learner = td3_learner(
-            run,
-            ac,
-            gamma=gamma,
-            polyak=polyak,
-            pi_lr=pi_lr,
-            q_lr=q_lr,
-            act_noise=act_noise,
-            target_noise=target_noise,
-            noise_clip=noise_clip,
-            policy_delay=policy_delay,
-        )
+        learner = td3_learner(run, ac, **run.arguments_for(td3_learner))
         buffer = make_replay_buffer(run, replay_size)
         loop = Loop(run, learner.values, learner.losses)
 

@@ -173,19 +173,8 @@ def trpo(
         buffer = EpochBuffer(run, loop)
 
         # ---------------------------- Gradient update rule ----------------------------
-        update = partial(
-            trpo_update,
-            ac,
-            vf_optimizer,
-            shards=run.shards,
-            delta=delta,
-            train_v_iters=train_v_iters,
-            damping_coeff=damping_coeff,
-            cg_iters=cg_iters,
-            backtrack_iters=backtrack_iters,
-            backtrack_coeff=backtrack_coeff,
-            algo=algo,
-        )
+        fixed = {"shards": run.shards, **run.arguments_for(trpo_update)}
+        update = partial(trpo_update, ac, vf_optimizer, **fixed)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():

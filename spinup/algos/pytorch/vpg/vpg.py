@@ -112,14 +112,8 @@ def vpg(
         buffer = EpochBuffer(run, loop)
 
         # ---------------------------- Gradient update rule ----------------------------
-        update = partial(
-            vpg_update,
-            ac,
-            pi_optimizer,
-            vf_optimizer,
-            shards=run.shards,
-            train_v_iters=train_v_iters,
-        )
+        fixed = {"shards": run.shards, **run.arguments_for(vpg_update)}
+        update = partial(vpg_update, ac, pi_optimizer, vf_optimizer, **fixed)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():

@@ -1,0 +1,162 @@
+"""What it costs to read this library: files and lines, counted.
+
+    python benchmarks/reading_cost.py                 # this tree
+    python benchmarks/reading_cost.py --tree FOLDER   # another checkout
+
+- The import closure of an algorithm: our files that importing it loads, and their lines.
+- Following one gradient step and one transition of PPO: the functions and methods of ours that run,
+  from `ppo_update` to `optimizer.step`, and from the training loop to the batch. Every function is
+  counted once, with its docstring and comments.
+- The sibling diffs: lines of code that differ between two algorithm files (docstrings, comments and
+  blank lines aside).
+- The package: all lines, and those of the algorithm files.
+"""
+
+import argparse
+import ast
+import difflib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = (("ddpg", "td3"), ("td3", "sac"), ("vpg", "ppo"))
+
+CLOSURE = """
+import importlib, json, sys
+importlib.import_module("spinup.algos.pytorch.{0}.{0}")
+files = {{m.__file__ for n, m in sys.modules.items() if n.split(".")[0] == "spinup" and m.__file__}}
+print(json.dumps(sorted(files)))
+"""
+
+# Run a short PPO and note every function of ours that is called inside one call of `ppo_update`
+# (a gradient step), or inside the training function but outside of it while it steps (a transition).
+TRACE = """
+import json, sys, tempfile
+import gymnasium as gym
+from spinup import ppo_pytorch
+called = {"step": set(), "update": set()}
+depth = {"update": 0, "train": 0}
+START = {"ppo"}
+
+def note(frame, event, arg):
+    code = frame.f_code
+    if "/spinup/" not in code.co_filename or code.co_name.startswith("<"):
+        return
+    place = (code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_name)
+    if event == "call":
+        if code.co_name == "ppo_update":
+            depth["update"] += 1
+        if depth["update"]:
+            called["update"].add((*place, code.co_firstlineno))
+        elif depth["train"]:
+            called["step"].add((*place, code.co_firstlineno))
+    elif event == "return" and code.co_name == "ppo_update":
+        depth["update"] -= 1
+
+def hooked(loop_or_run):
+    pass
+
+import spinup.envs.streams as streams
+plain = streams.Streams.step
+
+def step(self, act):
+    # from the first step on, until the update: acting, stepping, storing, making the batch
+    depth["train"] = 1
+    return plain(self, act)
+
+streams.Streams.step = step
+with tempfile.TemporaryDirectory() as folder:
+    sys.setprofile(note)
+    ppo_pytorch(
+        lambda: gym.make("Pendulum-v1"), steps_per_epoch=250, epochs=1, train_pi_iters=2,
+        train_v_iters=2, logger_kwargs={"output_dir": folder, "quiet": True},
+    )
+    sys.setprofile(None)
+print(json.dumps({name: sorted(found) for name, found in called.items()}))
+"""
+
+
+def python(tree, code):
+    """What a fresh interpreter prints that imports the package in `tree`."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def lines_of(path):
+    """Lines of a file."""
+    return len(Path(path).read_text(encoding="utf-8").splitlines())
+
+
+def span(path, line):
+    """Lines of the function that begins at (or is decorated from) `line`."""
+    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == line or node.lineno == line:
+                return node.end_lineno - first + 1
+    return 0
+
+
+# What logging, saving and resuming call is not part of following the arithmetic.
+ASIDE = ("/runs/", "/utils/errors", "/utils/seeding", "mpi_tools", "/cli/", "progress", "adapter")
+
+
+def followed(calls):
+    """Files and lines of the functions that a reader follows."""
+    calls = [(path, line) for path, _, line in calls if not any(x in path for x in ASIDE)]
+    files = {path for path, _ in calls}
+    return {"files": len(files), "lines": sum(span(path, line) for path, line in set(calls))}
+
+
+def code_lines(path):
+    """The lines of a file without docstrings, comments and blank lines."""
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                body[0].value = ast.Constant("")
+    return [line for line in ast.unparse(tree).splitlines() if line.strip() not in ("", "''")]
+
+
+def measure(tree):
+    """All figures of one tree."""
+    algos = tree / "spinup/algos/pytorch"
+    result = {"closure": {}, "sibling_diffs": {}}
+    for name in ("ppo", "sac"):
+        files = [f for f in python(tree, CLOSURE.format(name)) if lines_of(f)]
+        result["closure"][name] = {"files": len(files), "lines": sum(map(lines_of, files))}
+    traced = python(tree, TRACE)
+    result["gradient_step"] = followed(traced["update"])
+    result["transition"] = followed(traced["step"])
+    for one, other in PAIRS:
+        pair = [code_lines(algos / name / f"{name}.py") for name in (one, other)]
+        changed = [d for d in difflib.unified_diff(*pair, n=0, lineterm="") if d[0] in "+-"]
+        result["sibling_diffs"][f"{one}-{other}"] = len(changed) - 2  # the two file names
+    sources = list((tree / "spinup").rglob("*.py"))
+    own = [p for p in algos.glob("*/*.py") if p.stem == p.parent.name]
+    result["package"] = {"files": len(sources), "lines": sum(map(lines_of, sources))}
+    result["algorithm_files"] = {"files": len(own), "lines": sum(map(lines_of, own))}
+    return result
+
+
+def main():
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tree", type=Path, default=ROOT, help="checkout to measure")
+    args = parser.parse_args()
+    print(json.dumps(measure(args.tree.resolve()), indent=2))
+
+
+if __name__ == "__main__":
+    main()
