@@ -30,15 +30,14 @@ files = {{m.__file__ for n, m in sys.modules.items() if n.split(".")[0] == "spin
 print(json.dumps(sorted(files)))
 """
 
-# Run a short PPO and note every function of ours that is called inside one call of `ppo_update`
-# (a gradient step), or inside the training function but outside of it while it steps (a transition).
+# Run a short PPO and note every function of ours that is called inside `ppo_update` (a gradient
+# step), or outside of it from the first step of the environment on (a transition).
 TRACE = """
 import json, sys, tempfile
 import gymnasium as gym
 from spinup import ppo_pytorch
 called = {"step": set(), "update": set()}
 depth = {"update": 0, "train": 0}
-START = {"ppo"}
 
 def note(frame, event, arg):
     code = frame.f_code
@@ -54,9 +53,6 @@ def note(frame, event, arg):
             called["step"].add((*place, code.co_firstlineno))
     elif event == "return" and code.co_name == "ppo_update":
         depth["update"] -= 1
-
-def hooked(loop_or_run):
-    pass
 
 import spinup.envs.streams as streams
 plain = streams.Streams.step

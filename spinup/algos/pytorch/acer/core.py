@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common import replay
+from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.acting import NetPolicy, numpy_net
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
@@ -42,6 +43,7 @@ __all__ = [
     "chosen",
     "combined_shape",
     "count_vars",
+    "discount_cumsum",
     "entropy",
     "gaussian",
     "log_density",

@@ -5,6 +5,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
+from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
@@ -25,6 +26,7 @@ __all__ = [
     "ReplayBuffer",
     "combined_shape",
     "count_vars",
+    "discount_cumsum",
     "mlp",
 ]
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
+from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
@@ -27,6 +28,7 @@ __all__ = [
     "ReplayBuffer",
     "combined_shape",
     "count_vars",
+    "discount_cumsum",
     "mlp",
 ]
 

@@ -8,6 +8,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
+from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
@@ -40,6 +41,7 @@ __all__ = [
     "combined_shape",
     "count_vars",
     "default_target_entropy",
+    "discount_cumsum",
     "mlp",
 ]
 
