@@ -1,6 +1,6 @@
-"""How a grid is doing: a table that redraws itself on a terminal, plain lines elsewhere.
+"""The progress of a grid: a table that redraws itself on a terminal, plain lines elsewhere.
 
-The numbers come from the ends of the cells' `progress.txt`, so they are there whoever runs a cell.
+The numbers come from the ends of the cells' `progress.txt`, whichever process runs a cell.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from spinup.grids.cells import Job
 from spinup.utils.progress import hms
 
 _TAIL_BYTES = 16384
-_WINDOW = 10  # epochs that the speed is taken from
-_COLOURS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
-# In this order, when a screen has no room for all cells.
+_WINDOW = 10  # number of epochs from which the speed is computed
+_COLORS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
+# The order of preference if the screen has no room for all cells.
 _SHOWN_FIRST = ("failed", "running", "stopped", "waiting", "done")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What the end of a `progress.txt` says; None for what it does not."""
+    """The end of a `progress.txt`; None for what is missing."""
 
     epoch: int | None = None
     ret: float | None = None
-    rate: float | None = None  # environment steps a second
+    rate: float | None = None  # environment steps per second
     epoch_seconds: float | None = None
     age: float = 0.0  # seconds since the last row
 
 
 def read_progress(run: str | os.PathLike[str]) -> Progress:
-    """The last rows of a run, as far as they are there and can be read."""
+    """Progress from the last rows of a run, as far as they exist and can be read."""
     path = Path(run, "progress.txt")
     try:
         with open(path, "rb") as file:
@@ -51,12 +51,12 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
             age = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
     except OSError:
         return Progress()
-    rows = lines[1 if cut else 0 : -1]  # behind the last line break is a row still being written
+    rows = lines[1 if cut else 0 : -1]  # after the last line break, a row is still being written
     if not rows or not header.endswith(b"\n"):
         return Progress()
     names = header.decode("utf-8", "replace").rstrip("\n").split("\t")
     last = _numbers(names, rows[-1])
-    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # single epochs are of uneven length
+    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # single epochs vary in length
     before = _numbers(names, earlier[0]) if earlier else {}
     epoch, seconds, steps = (last.get(k) for k in ("Epoch", "Time", "TotalEnvInteracts"))
     rate = each = None
@@ -84,12 +84,14 @@ def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
 
 @dataclass
 class Board:
-    """The cells of a grid and their states; `refresh` shows them when it is time to."""
+    """The cells of a grid and their states; `refresh` shows them if it is time."""
 
     title: str
     jobs: Sequence[Job]
     stream: TextIO = field(default_factory=lambda: sys.stdout)
-    interval: float | None = None  # seconds between two pictures, or two lines for a running cell
+    interval: float | None = (
+        None  # seconds between two updates of the table or of a running cell's line
+    )
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class Board:
         self._height = 0
 
     def set(self, i: int, state: str, note: str = "") -> None:
-        """Cell `i` is now 'waiting', 'running', 'done', 'failed' or 'stopped'."""
+        """Set the state of cell `i`: 'waiting', 'running', 'done', 'failed' or 'stopped'."""
         self.states[i] = state
         if self.live:
             self.refresh(now=True)
@@ -118,13 +120,13 @@ class Board:
             )
 
     def say(self, line: str) -> None:
-        """Print a line that stays, above the table where there is one."""
+        """Print a line that stays, above the table if there is one."""
         self._erase()
         print(line, file=self.stream, flush=True)
         self.refresh(now=self.live)
 
     def refresh(self, now: bool = False) -> None:
-        """Show the table again if it is old, or `now`."""
+        """Show the table again if it is outdated, or `now`."""
         assert self.interval is not None
         if not now and self.clock() - self._drawn < self.interval:
             return
@@ -143,13 +145,13 @@ class Board:
         self._height = len(lines)
 
     def close(self) -> None:
-        """Leave the last picture on the terminal."""
+        """Leave the last table on the terminal."""
         if self.live:
             self.refresh(now=True)
             self._height = 0
 
     def lines(self, columns: int, rows: int) -> list[str]:
-        """The table for a screen of so many columns and rows."""
+        """The table for a screen with this many columns and rows."""
         left = self.seconds_left()
         counts = ", ".join(
             f"{self.states.count(state)} {state}"
@@ -176,17 +178,17 @@ class Board:
 
     def _row(self, i: int, width: int, columns: int) -> str:
         name, state = self.jobs[i].name, self.states[i]
-        if len(name) > width:  # the end tells cells apart
+        if len(name) > width:  # cells differ in the end of their names
             name = ".." + name[len(name) - width + 2 :]
         epoch, ret, rate, eta = self._numbers(i)
         row = f"{name:<{width}}  {state:<8} {epoch:>9} {ret:>9} {rate:>8} {eta:>8}"[:columns]
-        if os.environ.get("NO_COLOR") or state not in _COLOURS:
+        if os.environ.get("NO_COLOR") or state not in _COLORS:
             return row
         at = width + 2
-        return f"{row[:at]}\x1b[{_COLOURS[state]}m{row[at : at + 8]}\x1b[0m{row[at + 8 :]}"
+        return f"{row[:at]}\x1b[{_COLORS[state]}m{row[at : at + 8]}\x1b[0m{row[at + 8 :]}"
 
     def _numbers(self, i: int) -> tuple[str, str, str, str]:
-        """Epoch, return, steps a second and time left of a cell, as text."""
+        """Epoch, return, steps per second and time left of a cell, as text."""
         progress, total = read_progress(self.jobs[i].output_dir), self._epochs[i]
         running = self.states[i] == "running"
         if self.states[i] == "waiting":
@@ -206,7 +208,7 @@ class Board:
         return max(0.0, epochs * progress.epoch_seconds - min(progress.age, progress.epoch_seconds))
 
     def seconds_left(self) -> float | None:
-        """A guess at when all is done, from those that run now; None while nothing is known."""
+        """An estimate of the time left, from the running cells; None if unknown."""
         running = [i for i, state in enumerate(self.states) if state == "running"]
         known = [(i, read_progress(self.jobs[i].output_dir)) for i in running]
         left = [self._cell_left(i, progress) for i, progress in known]
@@ -235,7 +237,7 @@ class Board:
 
 
 def _epochs(job: Job) -> int | None:
-    """How many epochs a cell has, from its arguments or the defaults of its function."""
+    """The number of epochs of a cell, from its arguments or its function's defaults."""
     value = job.cell.kwargs.get("epochs")
     if value is None:
         try:

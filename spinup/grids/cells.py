@@ -1,10 +1,10 @@
-"""The cells of a grid: what each one is, what became of it, and how one is run.
+"""The cells of a grid: what each one is, its state, and how it is run.
 
-A cell is immutable and has a hash over everything that decides its results. What became of it is
-kept beside the results, in `<data_dir>/<grid name>/.grid/<run name>/`: `state.json` (numbers and
-text, written atomically), `log.txt` (what its process printed) and a lock that is held while it
-runs. So the same grid can be issued again at any time, by anyone, on any machine that sees the
-directory: done cells are skipped, partial ones resumed, and none runs twice at once.
+A cell is immutable and has a hash over everything that determines its results. Its state is stored
+next to the results, in `<data_dir>/<grid name>/.grid/<run name>/`: `state.json` (numbers and text,
+written atomically), `log.txt` (the output of its process) and a lock that is held while it runs.
+The same grid can therefore be started again at any time, by anyone, on any machine that sees the
+directory: finished cells are skipped, partial ones are resumed, and none runs twice at once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
 
 FORMAT = "spinup-cell-1"
-# Arguments that say how a run is carried out and not what it computes: no part of a cell's hash.
+# Arguments about how a run is carried out, not what it computes: not part of a cell's hash.
 NOT_HASHED = frozenset({"resume", "overwrite", "progress", "logger_kwargs"})
-# Seconds that a process waits for another one that is running the cell, and may just be dying.
+# Seconds to wait for another process that is running the cell and may be about to end.
 WAIT_VARIABLE = "SPINUP_LOCK_WAIT"
 _MAX_DEPTH = 30
 _TAIL_LINES = 20  # of a traceback, in the report at the end
@@ -48,7 +48,7 @@ class CellsFailed(SpinupError):
 
 
 class CellFailed(Exception):
-    """One cell failed; its state says how."""
+    """One cell failed; its state holds the error."""
 
 
 class CellBusy(SpinupError):
@@ -60,7 +60,7 @@ class CellBusy(SpinupError):
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a grid: all that `call_experiment` needs to know about it."""
+    """One run of a grid: everything that `call_experiment` needs."""
 
     exp_name: str
     thunk: Callable[..., Any]
@@ -74,7 +74,7 @@ class Cell:
         return Cell, (self.exp_name, self.thunk, self.seed, dict(self.kwargs))
 
     def parts(self) -> dict[str, str]:
-        """A digest of each thing that makes up the cell, by name: to say what has changed."""
+        """A digest of each part of the cell, by name, to tell what has changed."""
         parts = {f"{k}": digest(v) for k, v in self.kwargs.items() if k not in NOT_HASHED}
         own = {"(function)": self.thunk, "(name)": self.exp_name, "seed": self.seed}
         return {**parts, **{k: digest(v) for k, v in own.items()}}
@@ -86,17 +86,18 @@ class Cell:
 
 
 def digest(value: Any) -> str:
-    """A hash of what `value` is, the same in every process."""
+    """A hash of `value`, the same in every process."""
     return hashlib.sha256(json.dumps(describe(value)).encode()).hexdigest()
 
 
 def describe(value: Any) -> Any:
-    """`value` as a tree of text and numbers that tells different values apart.
+    """`value` as a tree of text and numbers that distinguishes different values.
 
-    Lists and tuples are alike, and dicts and sets have no order. Functions and classes of installed
-    packages and of this one go by name; any other (a lambda, a function of a script) by its name,
-    its code, its defaults and what it closes over; what it calls is not followed. An environment
-    goes by its class and spec, any other object by its class and attributes.
+    Lists and tuples are the same, and dicts and sets have no order. Functions and classes of
+    installed packages and of this one are identified by name. Any other function (a lambda, a
+    function in a script) is identified by its name, code, defaults and closure, but not by the
+    functions it calls. An environment is identified by its class and spec, any other object by its
+    class and attributes.
     """
     return _describe(value, frozenset())
 
@@ -166,7 +167,7 @@ def _describe_class(cls: type, above: frozenset[int]) -> Any:
     return ["class", cls.__qualname__, _describe(cls.__bases__, above), _describe(body, above)]
 
 
-# What Python itself puts into classes, and what is different in another process or at another line.
+# Attributes that Python adds to classes, which differ between processes or lines.
 _CLASS_NOISE = frozenset({"__module__", "__doc__", "__firstlineno__", "__static_attributes__"})
 
 
@@ -192,7 +193,7 @@ def _describe_object(value: Any, above: frozenset[int]) -> Any:
 @functools.cache
 def _is_installed(module: str | None) -> bool:
     """Whether a module belongs to this package, the standard library or an installed package."""
-    if not module:  # code that was made from text
+    if not module:  # code compiled from text
         return False
     if module.partition(".")[0] in ("spinup", "builtins"):
         return True
@@ -210,18 +211,19 @@ def _is_installed(module: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell with its place on the disk, as one start of a grid sends it to a process.
+    """A cell with its place on the disk, as a start of the grid sends it to a process.
 
     Attributes:
-        name: of the run.
+        name: name of the run.
         cell: what to run.
-        hash, parts: of the cell, taken when the grid was started.
+        hash, parts: those of the cell when the grid was started.
         output_dir: the run directory.
         folder: where the cell's state, log and lock are.
-        launch: a name for this start of the grid; a process that is lost is replaced within it.
-        threads: BLAS threads of a cell in a process of its own; None leaves them alone.
-        dated: the name holds a date: another start never means the same run, also in one second.
-        specs: of environments that the user's program registered, for processes that did not.
+        launch: identifies this start of the grid, including replacements of lost processes.
+        threads: BLAS threads of a cell in its own process; None does not set them.
+        dated: the name contains a date, so another start is always another run, even in the same
+            second.
+        specs: environments that the user's program registered, for processes that did not.
     """
 
     name: str
@@ -237,7 +239,7 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """The file with everything that its processes printed."""
+        """The file with the output of its processes."""
         return Path(self.folder, "log.txt")
 
 
@@ -254,7 +256,7 @@ def make_jobs(
     for cell, chosen in zip(cells, output_dirs, strict=True):
         given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
         output_dir = os.fspath(given) if given is not None else chosen
-        # by the chosen directory, also where one was given: no two cells share it
+        # from the chosen directory, even if another was given: no two cells share it
         name = os.path.basename(chosen)
         file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
         parts, folder = cell.parts(), str(grid_folder / file)
@@ -265,9 +267,9 @@ def make_jobs(
 
 
 def own_specs(cell: Cell) -> tuple[Any, ...]:
-    """The spec of a cell's environment if it is one of the user's own, registered in this process.
+    """The spec of a cell's environment if the user's program registered it in this process.
 
-    What installed packages register, another process finds as this one did.
+    Environments that installed packages register are found by other processes too.
     """
     gymnasium = sys.modules.get("gymnasium")  # not imported: nothing was registered
     spec: Any = getattr(gymnasium, "registry", {}).get(str(cell.kwargs.get("env_name")))
@@ -280,7 +282,9 @@ def own_specs(cell: Cell) -> tuple[Any, ...]:
     if _is_installed(module.partition(".")[0]):
         return ()
     spec = copy.copy(spec)
-    if module == "__main__" and isinstance(entry, str):  # another module in another process
+    if module == "__main__" and isinstance(
+        entry, str
+    ):  # `__main__` is another module in another process
         from gymnasium.envs.registration import load_env_creator
 
         spec.entry_point = load_env_creator(entry)
@@ -288,7 +292,7 @@ def own_specs(cell: Cell) -> tuple[Any, ...]:
 
 
 def _register(specs: Sequence[Any]) -> None:
-    """Register environments here that are not."""
+    """Register the environments that are not registered here."""
     for spec in specs:
         import gymnasium
 
@@ -296,7 +300,7 @@ def _register(specs: Sequence[Any]) -> None:
 
 
 def read_state(job: Job) -> dict[str, Any]:
-    """What is known about a cell; empty when nothing is, or nothing that can be read."""
+    """The recorded state of a cell; empty if there is none or it cannot be read."""
     try:
         state = json.loads(Path(job.folder, "state.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -310,7 +314,7 @@ def read_state(job: Job) -> dict[str, Any]:
 
 
 def write_state(job: Job, state: str, **more: Any) -> None:
-    """Record what became of a cell."""
+    """Record the state of a cell."""
     os.makedirs(job.folder, exist_ok=True)
     run = Path(job.output_dir)
     record = {
@@ -335,7 +339,7 @@ def write_state(job: Job, state: str, **more: Any) -> None:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a cell: 'skip', 'resume', 'fresh'; and a sentence about it, or ''."""
+    """What to do with a cell ('skip', 'resume' or 'fresh'), and a sentence about it, or ''."""
 
     action: str
     note: str = ""
@@ -344,7 +348,7 @@ class Decision:
 def decide(job: Job) -> Decision:
     """What to do with a cell, from its state, its run directory and the arguments given."""
     state, run, kwargs = read_state(job), Path(job.output_dir), job.cell.kwargs
-    same_launch = state.get("launch") == job.launch  # its process was lost, or it was requeued
+    same_launch = state.get("launch") == job.launch  # its process was lost or requeued
     if (kwargs.get("overwrite") or job.dated) and not same_launch:
         return Decision("fresh")
     if not state:
@@ -355,14 +359,14 @@ def decide(job: Job) -> Decision:
         )
         note = f"{job.name} has changed since it last ran in {run} ({', '.join(changed)})"
         if kwargs.get("resume"):
-            return Decision("resume", f"{note}: resume=True continues it if that is possible.")
-        return Decision("fresh", f"{note}: it runs again, and the earlier files are kept aside.")
+            return Decision("resume", f"{note}: resume=True continues it if possible.")
+        return Decision("fresh", f"{note}: it runs again, and the old files are moved to .old/.")
     if state["state"] == "done" and _is_still_there(state, run):
         if not _is_another_run(state, run):
             return Decision("skip")
         if not kwargs.get("resume"):
-            note = f"{run} holds another run than the one that {job.name} left there"
-            return Decision("fresh", f"{note}: it runs again, and that run is kept aside.")
+            note = f"{run} holds a different run from the one that {job.name} left there"
+            return Decision("fresh", f"{note}: it runs again, and that run is moved to .old/.")
     if kwargs.get("resume") or (kwargs.get("resume") is None and _can_resume(job.cell.thunk, run)):
         return Decision("resume")
     if same_launch and _can_resume(job.cell.thunk, run):
@@ -371,28 +375,28 @@ def decide(job: Job) -> Decision:
 
 
 def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
-    """Whether the results of a cell that was done have not been deleted since."""
+    """Whether the results of a finished cell still exist."""
     return (not state.get("directory") or run.is_dir()) and (
         not state.get("finished") or (run / ".finished").is_file()
     )
 
 
 def _marks(run: Path, length: int = -1) -> dict[str, Any]:
-    """What tells a run from others in its directory: its configuration, its table so far."""
+    """What identifies the run in a directory: its configuration and its table so far."""
     try:
         with open(run / "progress.txt", "rb") as file:
             table = file.read(length)
         config = (run / "config.json").read_bytes()
     except OSError:
-        return {}  # a function that keeps other files
+        return {}  # a function that writes other files
     shas = {"config": hashlib.sha256(config), "table": hashlib.sha256(table)}
     return {"length": len(table), **{name: sha.hexdigest() for name, sha in shas.items()}}
 
 
 def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
-    """Whether another run, not started by the grid, has taken the place of one that was done.
+    """Whether another run, not started by the grid, has replaced a finished one.
 
-    One with the same configuration has the same results, and one that was only continued still
+    A run with the same configuration has the same results, and a run that was only continued still
     begins with the same rows.
     """
     then = state.get("results")
@@ -405,8 +409,8 @@ def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
 def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
     """Whether the run directory holds a run that `thunk` can continue.
 
-    A function that hides its arguments behind `**kwargs` is taken to be able to where there is a
-    checkpoint; one that names `resume` starts a run without any from its beginning.
+    A function with `**kwargs` is assumed to be able to if there is a checkpoint; a function with an
+    argument `resume` can, even without one.
     """
     if takes(thunk, "resume"):
         return run.is_dir() and any(run.iterdir())
@@ -414,7 +418,7 @@ def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
 
 
 def takes(thunk: Callable[..., Any], name: str, hidden: bool = False) -> bool:
-    """Whether a function has an argument `name`; with `hidden`, whether it may have."""
+    """Whether a function has an argument `name`; with `hidden`, also as part of `**kwargs`."""
     try:
         parameters = inspect.signature(thunk).parameters
     except (TypeError, ValueError):
@@ -430,9 +434,9 @@ def takes(thunk: Callable[..., Any], name: str, hidden: bool = False) -> bool:
 
 @contextlib.contextmanager
 def holding(job: Job, wait: float) -> Iterator[None]:
-    """The exclusive right to run a cell.
+    """Hold the lock of a cell.
 
-    A holder that is just dying (it saves itself first) gets `wait` seconds to do so.
+    Another holder that is about to end (it saves its run first) gets `wait` seconds to do so.
     """
     start = time.monotonic()
     told = False
@@ -445,7 +449,7 @@ def holding(job: Job, wait: float) -> Iterator[None]:
             pid = holder.strip() or "unknown"
             if time.monotonic() > start + wait:
                 raise CellBusy(
-                    f"another process (pid {pid}) is running {job.name}: wait until it ends."
+                    f"another process (pid {pid}) is running {job.name}: wait until it ends"
                 ) from error
         if not told:
             print(f"Waiting for the process (pid {pid}) that is running {job.name}.", flush=True)
@@ -460,10 +464,10 @@ def holding(job: Job, wait: float) -> Iterator[None]:
 def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str:
     """Run a cell in this process, unless it is done; returns 'skip', 'fresh' or 'resume'.
 
-    `CellFailed` says that its function raised something, which is in the state. With several MPI
-    processes every one of them calls this; the first keeps the state, and what a function raises
-    comes out as it is, for it has to end them all. `wait` is for a process that is running the cell
-    and may be just dying.
+    `CellFailed` means that its function raised an exception, which is recorded in the state. With
+    several MPI processes, each of them calls this: the first one writes the state, and exceptions
+    propagate unchanged, because they must end all processes. `wait` is how long to wait for another
+    process that is running the cell.
     """
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
@@ -500,12 +504,12 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
 
 
 def _is_signal(code: Any) -> bool:
-    """Whether an exit status says that a signal asked for it; 255 is a status of one's own."""
+    """Whether an exit status was caused by a signal; 255 is a status that a program chose."""
     return isinstance(code, int) and 128 < code <= 128 + max(signal.Signals)
 
 
 def _tail(error: BaseException) -> str:
-    """The end of a traceback; of wrong input only its sentence."""
+    """The end of a traceback; for wrong input, only its message."""
     if isinstance(error, SpinupError):
         return f"{type(error).__name__}: {error}"
     lines = "".join(traceback.format_exception(error)).rstrip().splitlines()

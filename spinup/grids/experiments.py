@@ -9,9 +9,9 @@
     eg.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
     eg.run(ppo_pytorch)
 
-One experiment runs in this process, so that a debugger works and a traceback is the real one. A
-grid runs its cells here, one after the other, or with `num_workers` side by side in processes of
-their own, or on a cluster. Issued again, it skips what is done and resumes what is partial.
+One experiment runs in this process, so that debuggers and tracebacks work as usual. A grid runs its
+cells in this process one after the other, or in `num_workers` processes side by side, or on a
+cluster. When it is started again, it skips finished cells and resumes partial ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
 _LINE = "-" * 80
 
 EXECUTORS = ("local", "ray", "slurm")
-# What `call_experiment` is told by the grid: no argument of the runs.
+# Arguments of `call_experiment` that the grid sets: they cannot be keys.
 _OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
 
 __all__ = [
@@ -75,19 +75,19 @@ def setup_logger_kwargs(
     """Choose a run's directory and return the keyword arguments for its Logger.
 
     Without a datestamp it is `<data_dir>/<exp_name>/<exp_name>_s<seed>`; with one,
-    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None` the
-    outer folder alone. Nothing is created here.
+    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None` it
+    is the outer folder. Nothing is created here.
 
     Args:
         exp_name: name of the experiment.
         seed: the run's seed, which names its folder inside the experiment's.
-        data_dir: where experiments live; by default `spinup.user_config.DEFAULT_DATA_DIR`.
-        datestamp: put the date and time into the names (`FORCE_DATESTAMP` does so always).
+        data_dir: folder of all experiments; by default `spinup.user_config.DEFAULT_DATA_DIR`.
+        datestamp: put the date and time into the names (`FORCE_DATESTAMP` always does).
     """
     if not isinstance(exp_name, str) or not exp_name:
-        raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}.")
-    # Read once: the two folders must not disagree around midnight, nor the processes of a job (or a
-    # second start of it) about the second.
+        raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}")
+    # Read once: the two folders must agree around midnight, and so must the processes of a job (and
+    # its restarts).
     now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
     day, moment = "", ""
     if datestamp or user_config.FORCE_DATESTAMP:
@@ -101,10 +101,10 @@ def setup_logger_kwargs(
 
 
 def valid_str(v: Any) -> str:
-    """`v` as a piece of a file name: lower case, only letters, digits, `-` and `_`.
+    """`v` as part of a file name: lower case, only letters, digits, `-` and `_`.
 
-    Functions and classes go by their name, lists and tuples are joined by `-`, every other
-    character becomes `-`.
+    Functions and classes are replaced by their name, lists and tuples are joined by `-`, and any
+    other character becomes `-`.
     """
     if isinstance(v, functools.partial):
         return valid_str(v.func)  # its own repr holds a memory address
@@ -127,19 +127,18 @@ def call_experiment(
     """Run one experiment in this process and return what `thunk` returns.
 
     `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. An `env_name` among them becomes
-    `env_fn`, made with `env_kwargs` if there are any. Entries of a `logger_kwargs` given here win
-    over the chosen ones.
+    `env_fn`, which uses `env_kwargs` if given. Entries of `logger_kwargs` override the chosen ones.
 
     Args:
         exp_name: name of the experiment and of its folder.
         thunk: a training function, or anything called like one.
         seed: the run's seed.
-        num_cpu: number of processes; 'auto' takes one a physical core, 1 or less this one alone.
+        num_cpu: number of processes; 'auto' means one per physical core, 1 or less only this one.
         data_dir, datestamp: see `setup_logger_kwargs`.
         **kwargs: the other arguments of `thunk`.
     """
     if not callable(thunk):
-        raise SpinupError(f"an experiment needs a function to run, not {thunk!r}.")
+        raise SpinupError(f"an experiment must be a function, not {thunk!r}")
     from spinup.utils.mpi_tools import mpi_fork, proc_id
 
     mpi_fork(process_count(num_cpu))
@@ -156,7 +155,7 @@ def call_experiment(
     if proc_id() == 0:
         word = shlex.quote(os.fspath(output_dir))
         print(
-            f"{_LINE}\nThis run is in {output_dir}. Look at it with\n"
+            f"{_LINE}\nThis run is in {output_dir}. To see its results:\n"
             f"    python -m spinup.run plot {word}\n"
             f"    python -m spinup.run test_policy {word}\n{_LINE}",
             flush=True,
@@ -165,20 +164,20 @@ def call_experiment(
 
 
 def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-    """A picklable `env_fn` that makes a fresh `env_name` with every call."""
+    """A picklable `env_fn` that makes a new `env_name` with every call."""
     from spinup.envs import make_env  # imports gymnasium: not before it is needed
 
     return functools.partial(make_env, env_name, dict(env_kwargs or {}))
 
 
 def process_count(num_cpu: int | str) -> int:
-    """`num_cpu` as a number; 'auto' is one process for each physical core that we may use."""
+    """`num_cpu` as a number; 'auto' means one process per available physical core."""
     if num_cpu == "auto":
         from spinup.utils.mpi_launch import physical_cores
 
         return physical_cores()
     if isinstance(num_cpu, bool) or not isinstance(num_cpu, int):
-        raise SpinupError(f"num_cpu must be a whole number or 'auto', not {num_cpu!r}.")
+        raise SpinupError(f"num_cpu must be a whole number or 'auto', not {num_cpu!r}")
     return num_cpu
 
 
@@ -189,16 +188,16 @@ def _as_json(value: Any) -> str:
 
 
 class ExperimentGrid:
-    """Every combination of the values of several arguments, each run under a name of its own.
+    """Every combination of the values of several arguments, each run under its own name.
 
     The name of a run is the grid's name and, for each argument with several values, its shorthand
-    followed by the value, joined by `_`. Seeds are never part of it: runs that differ in nothing
-    but the seed are one experiment.
+    and the value, joined by `_`. Seeds are never part of it: runs that differ only in the seed
+    belong to one experiment.
     """
 
     def __init__(self, name: str = "") -> None:
         if not isinstance(name, str):
-            raise SpinupError(f"a grid's name must be a string, not {name!r}.")
+            raise SpinupError(f"a grid's name must be a string, not {name!r}")
         self.name = name
         self.keys: list[str] = []
         self.vals: list[list[Any]] = []
@@ -210,15 +209,15 @@ class ExperimentGrid:
 
         Args:
             key: name of the argument; `a:b` is entry `b` of the dict argument `a`.
-            vals: a list of values; anything else, a tuple too, is one value.
-            shorthand: what stands for the key in names; by default made from the key.
-            in_name: name the value even if there is only one.
+            vals: a list of values; anything else, including a tuple, is one value.
+            shorthand: stands for the key in names; derived from the key by default.
+            in_name: put the value into names even if there is only one.
         """
         if not isinstance(key, str) or not all(key.split(":")):
-            raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}.")
+            raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}")
         if key in self.keys:
             raise SpinupError(
-                f"the key '{key}' is in the grid already: give all its values at once."
+                f"the key '{key}' is already in the grid: give all its values at once"
             )
         if shorthand is not None and (
             not isinstance(shorthand, str)
@@ -226,12 +225,12 @@ class ExperimentGrid:
             or not set(shorthand) <= _NAME_CHARACTERS
         ):
             raise SpinupError(
-                f"the shorthand of '{key}' must start with a letter and hold only letters, digits, "
-                f"'-' and '_', unlike {shorthand!r}."
+                f"the shorthand of '{key}' must start with a letter and contain only letters, "
+                f"digits, '-' and '_', unlike {shorthand!r}"
             )
         values = list(vals) if isinstance(vals, list) else [vals]
         if not values:
-            raise SpinupError(f"the key '{key}' has no values: give at least one.")
+            raise SpinupError(f"the key '{key}' has no values: give at least one")
         if shorthand is None and user_config.DEFAULT_SHORTHAND:
             shorthand = self._default_shorthand(key)
         self.keys.append(key)
@@ -292,7 +291,7 @@ class ExperimentGrid:
         if isinstance(thunk, str) and thunk not in self.keys:
             raise SpinupError(
                 f"'{thunk}' is not a key of this grid: pass a function, or add the key "
-                "with functions as its values."
+                "with functions as its values"
             )
         cells: list[Cell] = []
         for variant in self.variants():
@@ -301,11 +300,11 @@ class ExperimentGrid:
             for key in _OF_RUN:
                 if key in variant:
                     raise SpinupError(
-                        f"'{key}' is no key for a grid: it is the same for all runs, so say it to "
-                        "the grid itself (its name) or to run()."
+                        f"'{key}' cannot be a key of a grid because it is the same for all runs: "
+                        "pass it to the grid itself (its name) or to run()"
                     )
             if not callable(function):
-                raise SpinupError(f"an experiment needs a function to run, not {function!r}.")
+                raise SpinupError(f"an experiment must be a function, not {function!r}")
             cells.append(Cell(name, function, variant.pop("seed", 0), variant))
         taken: set[tuple[str, int]] = set()
         places: set[str] = set()
@@ -315,14 +314,14 @@ class ExperimentGrid:
             if place in places:
                 raise SpinupError(
                     f"two runs of the grid would both be in {os.fspath(given)}: leave out "
-                    "logger_kwargs:output_dir, or give every run one of its own."
+                    "logger_kwargs:output_dir, or give every run its own"
                 )
             if place is not None:
                 places.add(place)
             if (cell.exp_name, cell.seed) in taken:
                 raise SpinupError(
                     f"two runs of the grid would both be '{cell.exp_name}' with seed {cell.seed}: "
-                    "remove the repeated value, or give values that differ in name."
+                    "remove the repeated value, or give values that differ in name"
                 )
             taken.add((cell.exp_name, cell.seed))
         return cells
@@ -343,21 +342,21 @@ class ExperimentGrid:
     ) -> None:
         """Run every combination that is not done yet.
 
-        A single cell with `num_workers=1` is one `call_experiment`. Of several, those that an
-        earlier start of the grid has done are skipped and partial ones are resumed; one that fails
-        does not stop the others, and `CellsFailed` reports it at the end.
+        A single cell with `num_workers=1` is one `call_experiment`. With several, cells that an
+        earlier start of the grid has finished are skipped, and partial ones are resumed. A cell
+        that fails does not stop the others; `CellsFailed` reports it at the end.
 
         Args:
             thunk: the function to run, or the key of this grid whose values are the functions.
-            num_cpu: MPI processes of each run, see `call_experiment`.
+            num_cpu: MPI processes per run, see `call_experiment`.
             data_dir, datestamp: see `setup_logger_kwargs`.
-            num_workers: cells that run side by side, each in a process of its own; 1 runs them here
-                one after the other. With ray and slurm the most at once, 1 meaning no limit.
+            num_workers: cells that run side by side, each in its own process; 1 runs them in this
+                process one after the other. With ray and slurm, the maximum; 1 means no limit.
             executor: 'local' (this machine), 'ray' or 'slurm'.
-            cpus_per_cell: threads of a cell that has a process of its own, and what it asks a
-                cluster for; None is 1.
-            gpus_per_cell: GPUs that a cell asks a cluster for.
-            ray_address: the Ray cluster; None takes the one that RAY_ADDRESS names or that runs on
+            cpus_per_cell: threads of a cell in its own process, and CPUs it requests from a
+                cluster; None means 1.
+            gpus_per_cell: GPUs that a cell requests from a cluster.
+            ray_address: the Ray cluster; None uses the one that RAY_ADDRESS names or that runs on
                 this machine, else starts one here.
             slurm_options: more options of `sbatch`, such as `{"partition": "gpu"}`.
         """
@@ -369,7 +368,7 @@ class ExperimentGrid:
             from spinup.grids.slurm_executor import check_options, run_slurm
 
             check_options(slurm_options, gpus_per_cell)
-        mpi_fork(process_count(num_cpu))  # before anything is printed: each process comes by here
+        mpi_fork(process_count(num_cpu))  # before anything is printed: every process gets here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
             for name in dict.fromkeys(cell.exp_name for cell in cells):
@@ -392,7 +391,7 @@ class ExperimentGrid:
             return
         where = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
         if executor != "local":
-            where = where.absolute()  # another machine has no working directory of ours
+            where = where.absolute()  # another machine does not have our working directory
         jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
         if proc_id() == 0:
             _check_place(Path(jobs[0].folder).parent)
@@ -425,7 +424,7 @@ class ExperimentGrid:
             setup_logger_kwargs(cell.exp_name, cell.seed, where, datestamp)["output_dir"]
             for cell in cells
         ]
-        # an MPI job that lost a process and was started again is still the same start of the grid
+        # an MPI job that was restarted after losing a process is still the same start of the grid
         launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
         dated = datestamp or user_config.FORCE_DATESTAMP
         return make_jobs(cells, folder / ".grid", outputs, launch, threads, dated)
@@ -440,7 +439,7 @@ class ExperimentGrid:
         gpus_per_cell: float,
         ray_address: str | None,
     ) -> dict[str, str]:
-        """Run the jobs of `todo` in other processes; what to say about those that failed."""
+        """Run the jobs of `todo` in other processes; returns a message for each that failed."""
         from spinup.grids.board import Board
 
         board = Board(self.name or "grid", jobs)
@@ -456,78 +455,78 @@ class ExperimentGrid:
 
             return run_local(todo, num_workers, board)
         except (KeyboardInterrupt, SystemExit):
-            _say_how_to_go_on(jobs)
+            _say_how_to_continue(jobs)
             raise
 
 
 def _check_options(
     executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
 ) -> None:
-    """Refuse what cannot work together, before anything is created."""
+    """Refuse options that do not work together, before anything is created."""
     from spinup.utils.mpi_tools import num_procs
 
     if executor not in EXECUTORS:
-        raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}.")
+        raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}")
     for name, value in (("num_workers", num_workers), ("cpus_per_cell", cpus_per_cell)):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not (whole and value >= 1) and not (name == "cpus_per_cell" and value is None):
-            raise SpinupError(f"{name} must be a whole number of at least 1, not {value!r}.")
+            raise SpinupError(f"{name} must be a whole number of at least 1, not {value!r}")
     number = isinstance(gpus_per_cell, int | float) and not isinstance(gpus_per_cell, bool)
     if not number or not 0 <= gpus_per_cell < float("inf"):
-        raise SpinupError(f"gpus_per_cell must be a number, zero or more, not {gpus_per_cell!r}.")
+        raise SpinupError(f"gpus_per_cell must be a number, at least 0, not {gpus_per_cell!r}")
     if executor == "local" and gpus_per_cell:
         raise SpinupError(
-            "gpus_per_cell asks a cluster for GPUs: use it with executor 'ray' or 'slurm', and "
-            "device='cuda' alone on this machine."
+            "gpus_per_cell requests GPUs from a cluster: use it with executor 'ray' or 'slurm', "
+            "and on this machine only device='cuda'"
         )
     several = process_count(num_cpu) > 1 or num_procs() > 1
     if several and (executor != "local" or num_workers > 1):
         raise SpinupError(
-            "cells in processes of their own cannot have several MPI processes each: use either "
-            "num_cpu (--cpu), or num_workers and executor."
+            "cells in their own processes cannot have several MPI processes each: use either "
+            "num_cpu (--cpu), or num_workers and executor"
         )
 
 
 def _check_place(folder: Path) -> None:
-    """Refuse a place for the grid's books that cannot be written."""
+    """Refuse a folder for the states of the cells that cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise SpinupError(
-            f"cannot write in {folder} ({error.strerror}): choose another data_dir."
+            f"cannot write in {folder} ({error.strerror}): choose another data_dir"
         ) from error
 
 
 def _survey(jobs: Sequence[Job]) -> list[Job]:
-    """Say what an earlier start of the grid has left to do; returns the jobs that are not done."""
+    """Print what an earlier start of the grid has done; returns the jobs that remain."""
     decisions = [decide(job) for job in jobs]
     for decision in decisions:
         if decision.note:
             print(decision.note)
     if any(job.dated for job in jobs):
-        print("With a date in its name every run is a new one: nothing is skipped or resumed.")
+        print("Every run has a date in its name and is new: nothing is skipped or resumed.")
     count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
     if any(count.values()):
-        again = f" To do all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
+        again = f" To run all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
         print(
-            f"Of {len(jobs)} cells {count['skip']} are done already and are skipped, "
-            f"{count['resume']} go on from where they were.{again}"
+            f"Of {len(jobs)} cells, {count['skip']} are already done and are skipped, and "
+            f"{count['resume']} continue from their checkpoints.{again}"
         )
     sys.stdout.flush()
     return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]
 
 
 def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
-    """Run jobs in this process, one after the other; what to say about those that failed."""
+    """Run jobs in this process, one after the other; returns a message for each that failed."""
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
     if proc_id() == 0:
         names = [job.name for job in _survey(jobs)]
         if num_procs() > 1:
-            # A cell that fails ends all processes, and with them the grid: when it is issued again
-            # the cells that have not had their turn come first.
+            # A cell that fails ends all processes and thereby the grid. When it is started again,
+            # the cells that have not run yet come first.
             names.sort(key=lambda name: bool(read_state(_named(jobs, name))))
     todo = broadcast_object(names if proc_id() == 0 else None)
     failures: dict[str, str] = {}
@@ -536,7 +535,7 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
             run_cell(_named(jobs, name), num_cpu)
         except (KeyboardInterrupt, SystemExit):
             if proc_id() == 0:
-                _say_how_to_go_on(jobs)
+                _say_how_to_continue(jobs)
             raise
         except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
             failures[name] = str(error)
@@ -544,11 +543,11 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
     return failures
 
 
-def _say_how_to_go_on(jobs: Sequence[Job]) -> None:
+def _say_how_to_continue(jobs: Sequence[Job]) -> None:
     done = sum(read_state(job).get("state") == "done" for job in jobs)
     print(
-        f"Stopped with {done} of {len(jobs)} cells done. The same command skips those and goes on "
-        "with the others from where they are.",
+        f"Stopped with {done} of {len(jobs)} cells done. The same command skips those and "
+        "continues the others.",
         file=sys.stderr,
         flush=True,
     )
@@ -559,16 +558,16 @@ def _named(jobs: Sequence[Job], name: str) -> Job:
 
 
 def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
-    """Print the end of every failed cell's traceback; returns the sentence about all of them."""
+    """Print the end of every failed cell's traceback; returns one sentence about all of them."""
     failed = [job for job in jobs if job.name in failures]
     for job in failed:
-        where = f" (all it printed is in {job.log})" if job.log.exists() else ""
+        where = f" (its output is in {job.log})" if job.log.exists() else ""
         print(f"{_LINE}\n{job.name} failed{where}:\n{failures[job.name]}", file=sys.stderr)
     print(_LINE, file=sys.stderr, flush=True)
     names = ", ".join(job.name for job in failed[:10]) + (", ..." if len(failed) > 10 else "")
     return (
         f"{len(failed)} of {len(jobs)} cells failed ({names}): the same command tries them again "
-        "and skips the others."
+        "and skips the others"
     )
 
 
@@ -583,7 +582,7 @@ def _lookup(variant: Mapping[str, Any], key: str) -> Any:
 
 
 def _pop(variant: dict[str, Any], key: str) -> Any:
-    """Take the value of `key` out of a nested variant, and a dict with it that is empty then."""
+    """Remove and return the value of `key` from a nested variant, with dicts that become empty."""
     first, _, rest = key.partition(":")
     if not rest:
         return variant.pop(first)
@@ -594,7 +593,7 @@ def _pop(variant: dict[str, Any], key: str) -> Any:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """`{'a:b': 1, 'a:c': 2}` -> `{'a': {'b': 1, 'c': 2}}`; the values themselves stay untouched."""
+    """`{'a:b': 1, 'a:c': 2}` -> `{'a': {'b': 1, 'c': 2}}`; the values are not changed."""
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         *parents, last = key.split(":")
@@ -602,11 +601,13 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
         for parent in parents:
             inner = level.get(parent, {})
             if not isinstance(inner, dict):
-                raise SpinupError(f"the grid gives '{parent}' a value and also entries ('{key}').")
+                raise SpinupError(
+                    f"the grid sets both '{parent}' and its entry '{key}': keep one of them"
+                )
             level[parent] = dict(inner)  # a copy: it may be a dict that the user passed in
             level = level[parent]
         if last in level:
-            raise SpinupError(f"the grid sets '{key}' twice.")
+            raise SpinupError(f"the grid sets '{key}' twice: remove one of them")
         level[last] = value
     return nested
 

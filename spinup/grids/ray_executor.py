@@ -1,9 +1,9 @@
 """Cells as tasks of a Ray cluster (extra `cluster`).
 
-A task starts the same worker process that `num_workers` does on one machine and waits for it. When
-its node or its Ray worker is lost, Ray gives the task to another node, and the worker there goes on
-from the checkpoint in the run directory, which all nodes must see under the same path. The lost
-worker process, if it still lives, holds the cell's lock until it has saved itself.
+A task starts the same worker process as `num_workers` does on one machine, and waits for it. If its
+node or its Ray worker is lost, Ray gives the task to another node. The worker there continues from
+the checkpoint in the run directory, which all nodes must see under the same path. The lost worker
+process, if it still runs, holds the cell's lock until it has saved its run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spinup.grids.cells import Cell, Job, read_state
 from spinup.grids.workers import ATTEMPTS, outcome, pack, start, stop, terminated
 from spinup.utils.errors import SpinupError
 
-RETRIES = 10  # nodes and Ray workers that a cell may lose
+RETRIES = 10  # number of lost nodes or Ray workers per cell
 
 
 def run_ray(
@@ -32,14 +32,14 @@ def run_ray(
     gpus: float,
     address: str | None,
 ) -> dict[str, str]:
-    """Run jobs as Ray tasks; returns what to say about each that failed, by name.
+    """Run jobs as Ray tasks; returns a message for each that failed, by name.
 
     Args:
         jobs: what to run.
-        board: where to show it.
-        most: how many tasks are submitted at once; None submits all.
-        cpus, gpus: what each task asks for.
-        address: of the cluster; None finds one, or starts one here.
+        board: shows their progress.
+        most: number of tasks submitted at once; None submits all.
+        cpus, gpus: what each task requests.
+        address: address of the cluster; None finds one, or starts one here.
     """
     packed = [pack(job) for job in jobs]
     ray = _ray()
@@ -62,7 +62,7 @@ def _ray() -> Any:
     except ImportError as error:
         raise SpinupError(
             f"executor 'ray' needs Ray, which cannot be imported here ({error}): "
-            "run pip install 'spinup[cluster]'."
+            "run pip install 'spinup[cluster]'"
         ) from error
 
 
@@ -70,7 +70,7 @@ def _connect(ray: Any, address: str | None) -> None:
     where = address or os.environ.get("RAY_ADDRESS") or "this machine"
     try:
         host, _, port = where.removeprefix("ray://").rpartition(":")
-        if port.isdecimal():  # Ray itself needs half a minute to find that nobody is there
+        if port.isdecimal():  # Ray itself takes half a minute to find that there is no cluster
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         quiet = {"log_to_driver": False, "logging_level": "error"}
         if where != "this machine":
@@ -78,23 +78,23 @@ def _connect(ray: Any, address: str | None) -> None:
             return
         try:
             ray.init(address="auto", **quiet)
-        except ConnectionError:  # none is running: one of our own, whose object store is unused
+        except ConnectionError:  # none is running: start one; we do not use its object store
             small = {"include_dashboard": False, "object_store_memory": 100 << 20}
             ray.init(address="local", **small, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OverflowError, OSError) as error:
         raise SpinupError(
             f"there is no Ray cluster at {where} ({' '.join(str(error).split())}): start one "
-            "with 'ray start --head', or leave the address out."
+            "with 'ray start --head', or leave out the address"
         ) from error
 
 
 def _check_resources(ray: Any, cpus: int, gpus: float, board: Board) -> None:
-    """Say so when no node could take a cell; a cluster that grows may still get one."""
+    """Warn if no node can take a cell; a growing cluster may get one later."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         board.say(
-            f"No node of the Ray cluster has {cpus} CPU and {gpus:g} GPU for a cell now: the cells "
-            "wait until there is one (Ctrl-C gives up)."
+            f"No node of the Ray cluster has {cpus} CPU and {gpus:g} GPU for a cell: the cells "
+            "wait until there is one (Ctrl-C stops)."
         )
 
 
@@ -106,11 +106,11 @@ def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
         try:
             while process.poll() is None:
                 time.sleep(0.1)
-        finally:  # also when the task is cancelled, which comes as KeyboardInterrupt
+        finally:  # also if the task is cancelled, which raises KeyboardInterrupt
             stop({0: process})
         end = outcome(job, process.returncode)
         if end.state == "busy":
-            # A node that Ray has lost sight of may still be working. It has the lock: wait for it.
+            # A node that Ray has lost may still be working. It holds the lock: wait for it.
             continue
         attempts += 1
         if end.state not in ("lost", "stopped") or attempts == ATTEMPTS:
@@ -153,7 +153,7 @@ def _run(
 
 
 def _places(job: Job) -> Job:
-    """A job without its cell, which travels packed and is for the worker process alone."""
+    """A job without its cell, which is sent packed and used only by the worker process."""
     cell = Cell(job.cell.exp_name, str, job.cell.seed, {})
     return dataclasses.replace(job, cell=cell, specs=())
 
@@ -168,7 +168,7 @@ def _result(ray: Any, ref: Any) -> tuple[str, str]:
 
 
 def _follow(board: Board, i: int, job: Job) -> None:
-    """Show a submitted cell as running once its worker has said so."""
+    """Show a submitted cell as running once its worker has started."""
     if board.states[i] == "waiting":
         state = read_state(job)
         if state.get("launch") == job.launch and state["state"] == "running":

@@ -1,14 +1,14 @@
 """Cells as the tasks of a Slurm job array.
 
 `run_slurm` writes two files into the grid's folder: the cells, and a script whose task number i
-runs cell i. Every task takes the cell's lock, skips what is done and resumes what is partial, so
-that it may be requeued, or submitted again, at any time.
+runs cell i. Every task takes the cell's lock, skips a finished cell and resumes a partial one.
+Tasks can therefore be requeued or submitted again at any time.
 
-    python -m spinup.grids.slurm_executor CELLS SHA256      # in a task: the cell of its number
+    python -m spinup.grids.slurm_executor CELLS SHA256      # in a task: runs the cell of its number
 
-Cells of registered algorithms with plain arguments are kept as JSON. Others (lambdas, classes of
-your own) have to be pickled; the script holds the SHA-256 of that file, and a file that does not
-match is not opened.
+Cells of registered algorithms with plain arguments are stored as JSON. Others (lambdas, your own
+classes) must be pickled. The script contains the SHA-256 of the file; a file that does not match is
+not opened.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OURS = (
     "output",
     "ntasks",
 )
-_WARNING_SECONDS = 120  # before the time limit: a run saves itself in less
+_WARNING_SECONDS = 120  # before the time limit: saving a run takes less
 
 
 def run_slurm(
@@ -52,13 +52,13 @@ def run_slurm(
     gpus: float,
     options: Mapping[str, Any] | None,
 ) -> Path:
-    """Write the script for these jobs, and submit it where there is an `sbatch`; its path.
+    """Write the script for these jobs, submit it if there is an `sbatch`, and return its path.
 
     Args:
         jobs: what to run.
-        folder: the grid's own, which every node must see.
-        most: how many tasks may run at once; 1 sets no limit.
-        cpus, gpus: what each task asks for.
+        folder: the grid's folder, which every node must see.
+        most: maximum number of tasks that run at once; 1 means no limit.
+        cpus, gpus: what each task requests.
         options: more options of `sbatch`, by their long names.
     """
     lines = check_options(options, gpus)
@@ -77,33 +77,33 @@ def run_slurm(
     command = ["sbatch", str(script)]
     print(f"{len(jobs)} cells are in {cells}.", flush=True)
     if shutil.which("sbatch") is None:
-        print(
-            f"There is no sbatch here. Where there is one:\n    {shlex.join(command)}", flush=True
-        )
+        print(f"There is no sbatch here. To submit, run:\n    {shlex.join(command)}", flush=True)
         return script
     print(f"    {shlex.join(command)}", flush=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())
-        raise SpinupError(f"sbatch refused the job ({said}): see {script}.")
+        raise SpinupError(f"sbatch refused the job ({said}): see {script}")
     print(done.stdout.strip(), flush=True)
     return script
 
 
 def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
-    """The lines of a script for the options that a user gives, refused where they cannot be."""
+    """The script's lines for the user's options; refuses those that are not possible."""
     if gpus != int(gpus):
-        raise SpinupError(f"Slurm gives whole GPUs: gpus_per_cell cannot be {gpus:g}.")
+        raise SpinupError(f"gpus_per_cell must be a whole number with Slurm, not {gpus:g}")
     lines = []
     for key, value in (options or {}).items():
         name = str(key).replace("_", "-")
         if not _OPTION.fullmatch(name):
-            raise SpinupError(f"'{key}' is not the long name of an option of sbatch.")
+            raise SpinupError(
+                f"'{key}' is not an option of sbatch: give its long name, such as partition"
+            )
         if name in _OURS:
-            raise SpinupError(f"the Slurm option '{name}' is set by the grid itself: leave it out.")
+            raise SpinupError(f"the Slurm option '{name}' is set by the grid itself: leave it out")
         text = "" if value is True else str(value)
         if not text.isprintable():
-            raise SpinupError(f"the Slurm option '{name}' holds a line break: {text!r}.")
+            raise SpinupError(f"the Slurm option '{name}' must be printable text, not {text!r}")
         lines.append(f"#SBATCH --{name}={shlex.quote(text)}" if text else f"#SBATCH --{name}")
     return lines
 
@@ -117,7 +117,7 @@ def _script(
     gpus: float,
     options: Sequence[str],
 ) -> str:
-    """The array script. Only the warning before the time limit puts a task back into the queue."""
+    """The array script. Only the warning before the time limit requeues a task."""
     throttle = f"%{most}" if most > 1 else ""
     output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
@@ -152,9 +152,9 @@ def _script(
             f"{shlex.join(command)} &",
             "task=$!",
             "again=",
-            "# Slurm's warning before the time limit: save, stop, and go on in a new job.",
+            "# Slurm's warning before the time limit: save, stop, and continue in a new job.",
             "trap 'again=yes; woken=yes; kill -TERM $task 2>/dev/null' USR1",
-            "# Preempted or cancelled: save and stop; Slurm itself decides what comes next.",
+            "# Preempted or cancelled: save and stop; Slurm decides what happens next.",
             "trap 'woken=yes; kill -TERM $task 2>/dev/null' TERM INT",
             "while :; do  # a trap ends the wait early",
             "    woken=",
@@ -172,9 +172,9 @@ def _script(
 
 
 def _own_folders() -> list[str]:
-    """Where modules are found beside the installed ones: the script's folder, PYTHONPATH."""
+    """Folders of modules that are not installed: the script's folder, PYTHONPATH."""
     prefixes = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-    # not the prefixes themselves: people keep their own in /usr/src, and venvs in their projects
+    # not the prefixes themselves: people have their code in /usr/src, and venvs in their projects
     installed = {prefix / lib for prefix in prefixes for lib in ("lib", "lib64", "local/lib")}
     folders = [os.path.abspath(folder or ".") for folder in sys.path]
     return list(
@@ -190,7 +190,7 @@ def _own_folders() -> list[str]:
 
 
 def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
-    """The jobs as bytes, and the ending of the file's name: JSON where nothing is lost by it."""
+    """The jobs as bytes, and the file's extension: JSON if nothing is lost by it."""
     rows = [_row(job) for job in jobs]
     if all(row is not None for row in rows):
         return json.dumps(rows, indent=1).encode() + b"\n", ".json"
@@ -198,15 +198,15 @@ def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
 
     try:
         return cloudpickle.dumps(list(jobs)), ".pickle"
-    except Exception as error:  # whatever a foreign object's own way of pickling raises
+    except Exception as error:  # pickling a user's object may raise anything
         raise SpinupError(
-            f"these cells cannot be written to a file ({type(error).__name__}: {error}): make what "
-            "does not pickle inside the function."
+            f"these cells cannot be written to a file ({type(error).__name__}: {error}): create "
+            "what cannot be pickled inside the function"
         ) from error
 
 
 def _row(job: Job) -> dict[str, Any] | None:
-    """A job of a registered algorithm with plain arguments, else None."""
+    """A job of a registered algorithm with plain arguments as JSON, else None."""
     name, kwargs = _registered(job.cell.thunk), dict(job.cell.kwargs)
     try:
         copy = json.loads(json.dumps(kwargs))
@@ -231,7 +231,7 @@ def _row(job: Job) -> dict[str, Any] | None:
 
 
 def _registered(thunk: Callable[..., Any]) -> str | None:
-    """The exported name of a training function of this library, `ppo_pytorch`; None of others."""
+    """The exported name of a training function, such as `ppo_pytorch`; None for others."""
     for row in registry.ROWS:
         for backend in row.backends:
             if getattr(thunk, "__module__", None) == row.module(backend):
@@ -241,15 +241,17 @@ def _registered(thunk: Callable[..., Any]) -> str | None:
 
 
 def _load(path: Path, sha256: str) -> list[Job]:
-    """The jobs in a file, which must be the one that the script was written for."""
+    """The jobs in a file, which must be the one that belongs to the script."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SpinupError(f"cannot read the cells in {path} ({error.strerror}).") from error
+        raise SpinupError(
+            f"cannot read the cells in {path} ({error.strerror}): start the grid again"
+        ) from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise SpinupError(
-            f"{path} is not the file that this script was written for (its SHA-256 differs), so it "
-            "is not opened: issue the grid again."
+            f"{path} does not belong to this script (its SHA-256 differs) and is not opened: start "
+            "the grid again"
         )
     if path.suffix == ".pickle":
         import cloudpickle
@@ -266,18 +268,22 @@ def _job(row: dict[str, Any]) -> Job:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cell whose number Slurm gives this task; its exit status."""
+    """Run the cell whose number Slurm gives this task; returns the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     number = os.environ.get("SLURM_ARRAY_TASK_ID", "")
     try:
         if len(words) != 2 or not number.isdecimal():
-            raise SpinupError("this is the body of a task of a Slurm array: submit its script.")
+            raise SpinupError(
+                "this program runs inside a task of a Slurm array: submit its script instead"
+            )
         jobs = _load(Path(words[0]), words[1])
         if int(number) >= len(jobs):
-            raise SpinupError(f"there are {len(jobs)} cells in {words[0]}, and no number {number}.")
+            raise SpinupError(
+                f"{words[0]} has {len(jobs)} cells and no number {number}: submit its script again"
+            )
         job = jobs[int(number)]
         if run_cell(job, wait=90.0) == "skip":
-            print(f"{job.name} is done already.", flush=True)
+            print(f"{job.name} is already done.", flush=True)
     except CellFailed as error:
         print(f"{job.name} failed:\n{error}", file=sys.stderr)
         return 1

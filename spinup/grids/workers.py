@@ -1,11 +1,11 @@
-"""Cells side by side on this machine, each in a fresh process of its own.
+"""Cells side by side on this machine, each in a new process.
 
 A worker is `python -m spinup.grids.workers`, started with a pipe as its standard input. The cell
-comes through that pipe, pickled by the very process that started it: nothing travels in argv, and
-no file is opened. The pipe then stays open for as long as the launcher lives. When it closes, and
-on Linux the moment the launcher dies, the worker saves its run as on SIGTERM and ends, so that a
-killed launcher leaves nothing behind that would run a cell a second time; the cell's lock holds
-until then.
+arrives through that pipe, pickled by the process that started the worker: nothing is passed in
+argv, and no file is opened. The pipe stays open as long as the launcher lives. When it closes (on
+Linux, as soon as the launcher dies), the worker saves its run as on SIGTERM and ends. A killed
+launcher therefore leaves nothing behind that would run a cell a second time; until then, the worker
+holds the cell's lock.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
 from spinup.utils.errors import SpinupError
 
 BUSY = 75  # exit status: another process is running this cell
-ATTEMPTS = 2  # processes that a cell gets before it counts as failed
+ATTEMPTS = 2  # number of processes before a cell counts as failed
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_GRACE = 60.0  # seconds that a worker gets to save itself
+_GRACE = 60.0  # seconds that a worker has to save its run
 _HEADER = struct.Struct("<QQ")
 
 
@@ -41,14 +41,14 @@ _HEADER = struct.Struct("<QQ")
 
 
 def main() -> int:
-    """What a worker does: one cell, from standard input."""
-    # A shell may have these ignored for what it starts in the background.
+    """Run one cell, read from standard input."""
+    # A shell may ignore these signals for background processes.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asked = threading.Lock()  # held from the moment on that we were asked to end
+    asked = threading.Lock()  # held once we were asked to end
     if sys.platform == "linux":
-        # Not SIGTERM itself: the kernel sends it once for each thread of the launcher that dies,
-        # and a second SIGTERM would end the run before it is saved.
+        # Not SIGTERM itself: the kernel sends the signal once for each thread of the launcher that
+        # dies, and a second SIGTERM would end the run before it is saved.
         signal.signal(signal.SIGUSR2, lambda number, frame: _ask_to_end(asked))
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl.h
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGUSR2)
@@ -59,7 +59,7 @@ def main() -> int:
     except EOFError:
         return 1  # the launcher is gone already
     threading.Thread(target=_end_with_launcher, args=(asked,), daemon=True).start()
-    # modules of the user's own are where the launcher found them
+    # the user's modules are where the launcher found them
     sys.path += [folder for folder in header["sys_path"] if folder not in sys.path]
     if os.path.isdir(header["cwd"]):
         os.chdir(header["cwd"])
@@ -80,8 +80,9 @@ def main() -> int:
 
 
 def _read(size: int) -> bytes:
-    """Exactly so many bytes of the pipe; not through `sys.stdin`, whose lock the watch would hold
-    when the interpreter ends.
+    """Read exactly `size` bytes from the pipe.
+
+    Not through `sys.stdin`: the watching thread would hold its lock when the interpreter ends.
     """
     data = bytearray()
     while len(data) < size:
@@ -99,7 +100,7 @@ def _ask_to_end(asked: threading.Lock) -> None:
 
 
 def _end_with_launcher(asked: threading.Lock) -> None:
-    """Save and stop when the launcher's end of the pipe closes, in whatever way it died."""
+    """Save and stop when the launcher's end of the pipe closes, however it died."""
     with contextlib.suppress(EOFError):
         _read(1)
     _ask_to_end(asked)
@@ -116,10 +117,10 @@ def pack(job: Job) -> bytes:
 
     try:
         payload = cloudpickle.dumps(job)
-    except Exception as error:  # whatever a foreign object's own way of pickling raises
+    except Exception as error:  # pickling a user's object may raise anything
         raise SpinupError(
             f"{job.name} cannot be sent to another process ({type(error).__name__}: {error}): "
-            "make what does not pickle inside the function, or run with num_workers=1."
+            "create what cannot be pickled inside the function, or run with num_workers=1"
         ) from error
     here = {"sys_path": [os.path.abspath(p or ".") for p in sys.path], "cwd": os.getcwd()}
     header = json.dumps(here).encode()
@@ -127,7 +128,7 @@ def pack(job: Job) -> bytes:
 
 
 def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
-    """Start a worker for a job; what it prints goes to the job's log."""
+    """Start a worker for a job; its output goes to the job's log."""
     os.makedirs(job.folder, exist_ok=True)
     threads = {name: str(job.threads or 1) for name in _THREADS}
     with open(job.log, "ab") as log:
@@ -139,27 +140,27 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **threads, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # Ctrl-C in the terminal reaches the launcher alone
+            start_new_session=True,  # Ctrl-C in the terminal reaches only the launcher
         )
     assert process.stdin is not None
     try:
         process.stdin.write(packed)
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has ended already; its status says how
+        pass  # it has already ended; its status tells why
     return process
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process of a cell ended ('done', 'failed', 'stopped', 'lost', 'busy'), and why."""
+    """How the process of a cell ended ('done', 'failed', 'stopped', 'lost' or 'busy'), and why."""
 
     state: str
     detail: str = ""
 
 
 def outcome(job: Job, status: int) -> Outcome:
-    """What became of a cell whose worker ended with `status` (negative: by a signal)."""
+    """The outcome of a cell whose worker ended with `status` (negative: by a signal)."""
     if status == 0:
         return Outcome("done")
     if status == BUSY:
@@ -187,12 +188,14 @@ def log_tail(job: Job, lines: int = 15) -> str:
 
 
 def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, str]:
-    """Run jobs side by side; returns what to say about each that failed, by name.
+    """Run jobs side by side; returns a message for each that failed, by name.
 
-    Ctrl-C and SIGTERM ask the workers to save themselves, wait for them and go on as
-    KeyboardInterrupt or SystemExit.
+    On Ctrl-C and SIGTERM, the workers are asked to save their runs; after that, KeyboardInterrupt
+    or SystemExit continues.
     """
-    packed = [pack(job) for job in jobs]  # all of them first: nothing starts if one cannot
+    packed = [
+        pack(job) for job in jobs
+    ]  # all of them first: nothing starts if one cannot be packed
     index = {job.name: i for i, job in enumerate(board.jobs)}
     waiting = deque(range(len(jobs)))
     attempts = [0] * len(jobs)
@@ -218,7 +221,7 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                         waiting.appendleft(i)
                         continue
                     if end.state == "lost":
-                        failures[job.name] = f"{end.detail}; it had printed:\n{log_tail(job)}"
+                        failures[job.name] = f"{end.detail}; its last output:\n{log_tail(job)}"
                     elif end.state != "done":
                         failures[job.name] = end.detail
                     board.set(index[job.name], "done" if end.state == "done" else "failed")
@@ -231,12 +234,12 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
 
 
 class _Terminated(SystemExit):
-    """SIGTERM, as an exception with the status that says so."""
+    """SIGTERM as an exception, with its exit status."""
 
 
 @contextlib.contextmanager
 def terminated() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that what was started is stopped as on Ctrl-C."""
+    """Turn SIGTERM into an exception, so that workers are stopped as on Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -252,9 +255,9 @@ def terminated() -> Iterator[None]:
 
 
 def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
-    """Ask workers to save and end; kill those that do not, or all on a second Ctrl-C.
+    """Ask workers to save and end; kill those that do not, or all of them on a second Ctrl-C.
 
-    Returns the numbers of those that were asked.
+    Returns the numbers of the workers that were asked.
     """
     for process in running.values():
         with contextlib.suppress(ProcessLookupError):

@@ -72,7 +72,7 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --seed 0 1 --logger_kwargs:output_dir out",
         "two runs of the grid would both be in out: leave out logger_kwargs:output_dir, or give "
-        "every run one of its own.",
+        "every run its own",
     ),
     (
         "ppo --env CartPole-v1 --epochs inf",
@@ -165,13 +165,13 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 '--gamma[]' 0.9 0.8",
-        "the shorthand of 'gamma' must start with a letter and hold only letters, digits, "
-        "'-' and '_', unlike ''.",
+        "the shorthand of 'gamma' must start with a letter and contain only letters, digits, "
+        "'-' and '_', unlike ''",
     ),
     (
         "ppo --env CartPole-v1 '--gamma[a/b]' 0.9 0.8",
-        "the shorthand of 'gamma' must start with a letter and hold only letters, digits, "
-        "'-' and '_', unlike 'a/b'.",
+        "the shorthand of 'gamma' must start with a letter and contain only letters, digits, "
+        "'-' and '_', unlike 'a/b'",
     ),
     (
         "ppo --env CartPole-v1 '--exp_name[e]' x",
@@ -538,12 +538,12 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --gamma 0.9 0.9",
         "two runs of the grid would both be 'cmd_ppo_pytorch_gam0-9' with seed 0: remove the "
-        "repeated value, or give values that differ in name.",
+        "repeated value, or give values that differ in name",
     ),
     (
         "ppo --env CartPole-v1 --seed 1 1",
         "two runs of the grid would both be 'cmd_ppo_pytorch' with seed 1: remove the "
-        "repeated value, or give values that differ in name.",
+        "repeated value, or give values that differ in name",
     ),
     (
         "ppo --env CartPole-v1 --gpus_per_cell 1",

@@ -322,7 +322,7 @@ def test_cells_that_fail_end_in_exit_code_1(capsys):
     assert "KeyError: 'ours'" in err
     assert err.splitlines()[-1] == (
         "spinup: 1 of 3 cells failed (cmd_fake_pytorch_s1): the same command tries them again and "
-        "skips the others."
+        "skips the others"
     )
 
 
@@ -367,7 +367,7 @@ def test_runs_side_by_side_from_the_command_line(tmp_path):
     for _ in range(2):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, done.stderr
-    assert "Of 2 cells 2 are done already and are skipped" in done.stdout
+    assert "Of 2 cells, 2 are already done and are skipped" in done.stdout
     for seed in (0, 1):
         run_dir = tmp_path / "data" / "cmd_ppo_pytorch" / f"cmd_ppo_pytorch_s{seed}"
         assert len((run_dir / "progress.txt").read_text().splitlines()) == 2

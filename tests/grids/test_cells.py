@@ -220,10 +220,12 @@ FRESH = [(0, False, False), (1, False, False), (2, False, False)]
 def test_done_cells_are_skipped(trainer, capsys):
     assert trainer.run() == FRESH
     assert trainer.run() == []
-    assert "Of 3 cells 3 are done already and are skipped, 0 go on" in capsys.readouterr().out
+    assert (
+        "Of 3 cells, 3 are already done and are skipped, and 0 continue" in capsys.readouterr().out
+    )
     assert trainer.run(seeds=[0, 1, 2, 3]) == [(3, False, False)]
     said = capsys.readouterr().out
-    assert f"To do all again, delete {trainer.folder / 'g' / '.grid'}." in said
+    assert f"To run all again, delete {trainer.folder / 'g' / '.grid'}." in said
     shutil.rmtree(trainer.folder / "g" / ".grid")
     assert trainer.run() == FRESH
 
@@ -351,7 +353,7 @@ def test_a_run_that_has_taken_the_place_of_a_cell_is_not_taken_for_it(trainer, c
     put_a_run(runs[2], "more epochs", "Epoch\tTime\n0\t1.25\n1\t2.5\n")  # continued
     capsys.readouterr()
     assert trainer.run() == FRESH[:1]
-    sentence = f"{runs[0]} holds another run than the one that g_s0 left there: it runs again"
+    sentence = f"{runs[0]} holds a different run from the one that g_s0 left there: it runs again"
     assert sentence in capsys.readouterr().out
     assert trainer.run() == []
     state = trainer.folder / "g" / ".grid" / "g_s1" / "state.json"
@@ -418,8 +420,8 @@ def test_a_single_cell_is_one_call_and_keeps_no_books(trainer):
         ({"num_workers": 2.0}, "num_workers must be a whole number"),
         ({"num_workers": True}, "num_workers must be a whole number"),
         ({"cpus_per_cell": 0}, "cpus_per_cell must be"),
-        ({"gpus_per_cell": -1}, "gpus_per_cell must be a number, zero or more"),
-        ({"gpus_per_cell": 1}, "gpus_per_cell asks a cluster"),
+        ({"gpus_per_cell": -1}, "gpus_per_cell must be a number, at least 0"),
+        ({"gpus_per_cell": 1}, "gpus_per_cell requests GPUs from a cluster"),
         ({"num_workers": 2, "num_cpu": 2}, "cannot have several MPI processes"),
         ({"executor": "ray", "num_cpu": 2}, "cannot have several MPI processes"),
     ],

@@ -318,7 +318,7 @@ def test_thunk_may_be_an_entry(tmp_path):
 @pytest.mark.parametrize("key", ["exp_name", "num_cpu", "data_dir", "datestamp", "thunk"])
 def test_what_is_the_same_for_all_runs_is_no_key(key, seeds, tmp_path):
     train = Recorder()
-    with pytest.raises(SpinupError, match=f"'{key}' is no key for a grid"):
+    with pytest.raises(SpinupError, match=f"'{key}' cannot be a key of a grid"):
         grid("g", (key, [1]), ("seed", seeds)).run(train, data_dir=tmp_path)
     assert train.calls == [] and list(tmp_path.iterdir()) == []
 

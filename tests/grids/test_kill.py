@@ -18,12 +18,15 @@ def test_the_launcher_is_killed_and_the_grid_issued_again(grids, tmp_path):
     )
     assert sorted(s["state"] for s in grids.states(tmp_path).values()) == ["stopped", "stopped"]
     out, _ = grids.Grid(tmp_path, num_workers=2).wait()
-    assert "Of 3 cells 0 are done already and are skipped, 2 go on from where they were." in out
+    assert (
+        "Of 3 cells, 0 are already done and are skipped, and 2 continue from their checkpoints."
+        in out
+    )
     assert grids.results(tmp_path) == grids.reference
     # and once more: nothing is touched
     before = {name: state["time"] for name, state in grids.states(tmp_path).items()}
     out, _ = grids.Grid(tmp_path, num_workers=2).wait()
-    assert "Of 3 cells 3 are done already" in out
+    assert "Of 3 cells, 3 are already done" in out
     assert {name: state["time"] for name, state in grids.states(tmp_path).items()} == before
 
 
@@ -74,7 +77,7 @@ def test_a_signal_to_the_launcher_lets_the_workers_save(grids, tmp_path, number,
         workers = grid.held(2)
         grid.process.send_signal(number)
     _, err = grid.wait(expect=status)
-    assert "Stopped with 0 of 2 cells done. The same command skips those and goes on" in err
+    assert "Stopped with 0 of 2 cells done. The same command skips those and continues" in err
     assert not any(grids.alive(pid) for pid in workers)
     found = grids.states(tmp_path)
     assert [found[name]["state"] for name in sorted(found)] == ["stopped", "stopped"]
@@ -82,7 +85,7 @@ def test_a_signal_to_the_launcher_lets_the_workers_save(grids, tmp_path, number,
     if number == signal.SIGINT:
         # here, one after the other: the same books
         out, _ = grids.Grid(tmp_path, seeds=[0, 1]).wait()
-        assert "2 go on from where they were" in out
+        assert "2 continue from their checkpoints" in out
         assert grids.results(tmp_path, (0, 1)) == {s: grids.reference[s] for s in (0, 1)}
 
 

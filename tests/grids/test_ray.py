@@ -108,7 +108,7 @@ def test_the_launcher_is_killed_and_the_grid_issued_again(grids, cluster, tmp_pa
         grid.process.wait()
     grids.wait_for(lambda: not any(map(grids.alive, workers)), "the workers' end", tmp_path)
     out, _ = grids.Grid(tmp_path, executor="ray", ray_address=cluster.address).wait()
-    assert "2 go on from where they were" in out
+    assert "2 continue from their checkpoints" in out
     assert grids.results(tmp_path) == grids.reference
 
 

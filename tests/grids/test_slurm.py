@@ -86,7 +86,7 @@ def test_tasks_are_requeued_killed_and_run_again(grids, tmp_path):
         printed = Task(script, number, commands).wait()
         assert ("Resuming " in printed) == (number < 2)
     assert grids.results(tmp_path) == grids.reference
-    assert "kill_s2 is done already." in Task(script, 2, commands).wait()
+    assert "kill_s2 is already done." in Task(script, 2, commands).wait()
     out, _ = grids.Grid(tmp_path, executor="slurm").wait()
     assert "All cells are done: there is nothing to submit." in out
 
@@ -199,7 +199,7 @@ def test_a_changed_file_of_cells_is_not_opened(plain, tmp_path, monkeypatch):
     (cells,) = script.parent.glob("*.pickle")
     cells.write_bytes(pickle.dumps([Evil(), Evil()]))
     said = Task(script, 0).wait(expect=2)
-    assert "is not the file that this script was written for" in said
+    assert "does not belong to this script" in said
     assert not (tmp_path / "evil").exists()
 
 
@@ -207,9 +207,9 @@ def test_a_changed_file_of_cells_is_not_opened(plain, tmp_path, monkeypatch):
     ("options", "sentence"),
     [
         ({"slurm_options": {"array": "1"}}, "'array' is set by the grid itself"),
-        ({"slurm_options": {"p\nx": "1"}}, "is not the long name"),
-        ({"slurm_options": {"time": "1\n#SBATCH --x"}}, "holds a line break"),
-        ({"gpus_per_cell": 0.5}, "Slurm gives whole GPUs"),
+        ({"slurm_options": {"p\nx": "1"}}, "is not an option of sbatch: give its long name"),
+        ({"slurm_options": {"time": "1\n#SBATCH --x"}}, "must be printable text"),
+        ({"gpus_per_cell": 0.5}, "gpus_per_cell must be a whole number with Slurm"),
     ],
 )
 def test_options_that_cannot_be_are_refused(plain, tmp_path, options, sentence):
