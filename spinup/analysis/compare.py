@@ -470,7 +470,7 @@ def _write_json(path: Path, result: Mapping[str, Any]) -> None:
     try:
         path.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise SpinupError(f"cannot write {path} ({error.strerror})") from None
+        raise SpinupError(f"cannot write {path} ({error.strerror}): choose another file") from None
     print(f"wrote {path}")
 
 

@@ -554,10 +554,12 @@ def output_files(
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SpinupError(f"cannot write {file} ({error.strerror})") from None
+            raise SpinupError(
+                f"cannot write {file} ({error.strerror}): choose another file"
+            ) from None
         if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
             why = "it is a folder" if file.is_dir() else "no permission"
-            raise SpinupError(f"cannot write {file} ({why})")
+            raise SpinupError(f"cannot write {file} ({why}): choose another file")
     return files
 
 
@@ -588,7 +590,9 @@ def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
                     file, dpi=200, bbox_inches="tight", facecolor="white", metadata=metadata
                 )
         except OSError as error:
-            raise SpinupError(f"cannot write {file} ({error.strerror or error})") from None
+            raise SpinupError(
+                f"cannot write {file} ({error.strerror or error}): choose another file"
+            ) from None
         print(f"wrote {file}")
     return list(files)
 
