@@ -93,7 +93,7 @@ class MLPActorCritic(nn.Module):
                 raise SpinupError(f"std={std!r} must be a number above zero")
             act_dim = int(np.prod(action_space.shape))
             args = (obs_dim, act_dim, hidden_sizes, activation, *bounds(action_space), obs_filter)
-            self.pi, self.q = MLPScaledGaussianActor(*args, std), StochasticDuelingQ(*args)
+            self.pi, self.q = MLPScaledGaussianActor(*args, std=std), StochasticDuelingQ(*args)
         if orthogonal_init:
             init_orthogonal(self.pi, output_gain=0.01)
             init_orthogonal(self.q, output_gain=1.0)
@@ -119,17 +119,8 @@ class StochasticDuelingQ(BoundedActor):
     from a few of the policy's actions: whatever the networks hold, V is the mean of Q.
     """
 
-    def __init__(
-        self,
-        obs_dim,
-        act_dim,
-        hidden_sizes,
-        activation,
-        act_limit=1.0,
-        act_center=0.0,
-        obs_filter=None,
-    ):
-        super().__init__(act_dim, act_limit, act_center, obs_filter)
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation, act_limit=1.0, *more, **named):
+        super().__init__(act_dim, act_limit, *more, **named)
         self.v_net = mlp([obs_dim, *hidden_sizes, 1], activation)
         self.a_net = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
 

@@ -76,8 +76,8 @@ class MLPDiscreteQFunction(nn.Module):
 class BoundedActor(nn.Module):
     """What actors within bounds have in common: scale and middle of every dimension.
 
-    `act_limit` is half the width of the range, one number or one a dimension; `act_center` is its
-    middle.
+    `act_limit` is half the width of the range, one number or one per dimension; `act_center` is its
+    middle. Subclasses take these, and `obs_filter`, after the arguments of an MLP.
     """
 
     def __init__(self, act_dim, act_limit, act_center=0.0, obs_filter=None):
@@ -100,17 +100,8 @@ class BoundedActor(nn.Module):
 class MLPActor(BoundedActor):
     """A deterministic policy: the tanh of the last layer, scaled to the bounds."""
 
-    def __init__(
-        self,
-        obs_dim,
-        act_dim,
-        hidden_sizes,
-        activation,
-        act_limit,
-        act_center=0.0,
-        obs_filter=None,
-    ):
-        super().__init__(act_dim, act_limit, act_center, obs_filter)
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation, *bounds, **named):
+        super().__init__(act_dim, *bounds, **named)
         self.pi = mlp([obs_dim, *hidden_sizes, act_dim], activation, Tanh)
 
     def forward(self, obs):
@@ -126,17 +117,8 @@ class MLPActor(BoundedActor):
 class SquashedGaussianMLPActor(BoundedActor):
     """A Gaussian whose mean and width depend on the state, squashed by tanh into the bounds."""
 
-    def __init__(
-        self,
-        obs_dim,
-        act_dim,
-        hidden_sizes,
-        activation,
-        act_limit,
-        act_center=0.0,
-        obs_filter=None,
-    ):
-        super().__init__(act_dim, act_limit, act_center, obs_filter)
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation, *bounds, **named):
+        super().__init__(act_dim, *bounds, **named)
         self.net = mlp([obs_dim, *hidden_sizes], activation, activation)
         width = [obs_dim, *hidden_sizes][-1]
         self.mu_layer = nn.Linear(width, act_dim)
@@ -178,18 +160,8 @@ class MLPScaledGaussianActor(BoundedActor):
     Unlike the squashed one it may sample outside of the bounds, where actions are clipped.
     """
 
-    def __init__(
-        self,
-        obs_dim,
-        act_dim,
-        hidden_sizes,
-        activation,
-        act_limit,
-        act_center=0.0,
-        obs_filter=None,
-        std=0.3,
-    ):
-        super().__init__(act_dim, act_limit, act_center, obs_filter)
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation, *bounds, std=0.3, **named):
+        super().__init__(act_dim, *bounds, **named)
         self.mu_net = mlp([obs_dim, *hidden_sizes, act_dim], activation)
         self.std = std
 
