@@ -57,7 +57,12 @@ class RunLock:
         """One more use of the lock that this process holds on ``folder``, or a new lock."""
         lock = cls._held.get(os.path.realpath(folder))
         if lock is None or not lock.held:
-            return cls(folder)
+            try:
+                return cls(folder)
+            except OSError as error:
+                raise SpinupError(
+                    f"cannot write to {folder} ({error.strerror}); choose another output_dir"
+                ) from error
         lock._users += 1
         return lock
 

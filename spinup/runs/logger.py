@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from spinup.runs.checkpoints import drop_pieces
 from spinup.runs.directory import RUN_FILES, delete_files, move_to_old, remove_temporaries
 from spinup.runs.files import atomic_write, save_number
 from spinup.runs.locks import RunLock
@@ -141,13 +140,7 @@ class Logger:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
         self.output_dir = os.fspath(output_dir)
-        try:
-            lock = RunLock.shared(self.output_dir)
-        except OSError as error:
-            raise SpinupError(
-                f"cannot write to {self.output_dir} ({error.strerror}); choose another output_dir"
-            ) from error
-        self._lock = lock
+        self._lock = lock = RunLock.shared(self.output_dir)
         self._closers.callback(lock.release)
         # A live Logger of this process with another table (say, for evaluation) shares the
         # directory. A Logger with the same table belongs to an earlier run, which is over even if
@@ -162,6 +155,8 @@ class Logger:
             remove_temporaries(self.output_dir)
         earlier = [self._fname] if joins else [*RUN_FILES, self._fname]
         if resume and not joins:
+            from spinup.runs.checkpoints import drop_pieces
+
             drop_pieces(Path(self.output_dir, "checkpoints"))
         elif overwrite:
             delete_files(self.output_dir, earlier)
@@ -188,15 +183,12 @@ class Logger:
         self.log(f"Logging to {path}", color="green")
 
     def _read_back(self) -> None:
-        """Continue the table on disk: read its header, drop a half-written last line."""
+        """Continue the table on disk."""
+        from spinup.runs.resuming import read_table
+
         assert self.output_file is not None
-        data = Path(self.output_file.name).read_bytes()
-        end = data.rfind(b"\n") + 1
-        if end != len(data):
-            os.truncate(self.output_file.fileno(), end)
-        if end:
-            # load_state_dict refuses a file that is not text, with a clear message
-            lines = data[:end].decode("utf-8", "replace").split("\n")[:-1]
+        lines = read_table(self.output_file)
+        if lines:
             self.log_headers = lines[0].split("\t")
             self.first_row = False
             self._rows = len(lines) - 1
@@ -336,28 +328,14 @@ class Logger:
         self.log_current_row = dict(state["current_row"])
 
     def _cut_back(self, state: Mapping[str, Any]) -> None:
+        from spinup.runs.resuming import cut_table
+
         assert self.output_file is not None
-        size, offset = self._sync(), int(state["offset"])
-        path = self.output_file.name
-        if offset < 0 or size < offset:
-            raise SpinupError(
-                f"{path} has {size} bytes but had {offset} when the checkpoint was made: rows are "
-                "missing; restore the file, or start again with overwrite=True"
-            )
-        with open(path, "rb") as f:
-            kept = f.read(offset)
-        lines = kept.decode("utf-8", "replace").split("\n")[:-1]
-        expected = int(state["rows"]) + 1 if state["rows"] else 0
-        if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
-            raise SpinupError(
-                f"{path} is not the table that the checkpoint was made with; restore the file, "
-                "or start again with overwrite=True"
-            )
-        if size > offset:
-            os.truncate(self.output_file.fileno(), offset)
+        cut = cut_table(self.output_file, self._sync(), state)
+        if cut is not None:
             self._sync()
             for sink in self._sinks:
-                sink.cut_back(lines)
+                sink.cut_back(cut)
 
     # ----------------------------------------------------------------------------------------------
     # configuration and models

@@ -16,7 +16,6 @@ instant and resumed from its newest checkpoint repeats the same arithmetic, so i
 bits.
 """
 
-import contextlib
 import inspect
 import math
 import sys
@@ -42,20 +41,10 @@ from spinup.envs.spaces import (
 )
 from spinup.envs.streams import make_streams, one_env
 from spinup.runs.arguments import check_arguments, current_call
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.config import (
-    RECORDED,
-    apply_recorded,
-    check_same_env,
-    check_same_run,
-    check_saved,
-    env_fingerprint,
-    fingerprint,
-)
+from spinup.runs.config import fingerprint
 from spinup.runs.jobs import is_of_this_job, sign_for_this_job
 from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger
-from spinup.runs.packing import FORGED
 from spinup.runs.signals import Signals, StopTraining
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import check_memory, keep_freed_memory
@@ -64,7 +53,6 @@ from spinup.utils.mpi_tools import (
     abort,
     any_process,
     broadcast_object,
-    gather_lists,
     in_a_run,
     num_procs,
     proc_id,
@@ -92,7 +80,7 @@ class Run:
         call = current_call()
         self.config = dict(call.arguments)
         # Now, not when saving: an environment among the arguments changes as it is used.
-        self._fingerprint = fingerprint(self.config)
+        self.fingerprint = fingerprint(self.config)
         self._defaults = fingerprint(call.defaults)
         check_arguments(self.config)
         self.seeds = Seeds(self.config["seed"])
@@ -147,7 +135,9 @@ class Run:
         if not self.row.on_policy:
             self._check_replay()
         if saved is not None:
-            check_same_env(self._env_fingerprint(), saved["env"])
+            from spinup.runs.resuming import check_same_env
+
+            check_same_env(self, saved["env"])
 
         self.logger = EpochLogger(
             **{"quiet": config["progress"], **logger_kwargs},
@@ -165,42 +155,26 @@ class Run:
         self._closers.append(self._signals.release)
         if config["progress"] and proc_id() == 0:
             self._show_bar(0 if saved is None else saved["total_steps"])
-        self._start_time = self._saved_time = time.time()
+        self.start_time = self._saved_time = time.time()
         if resume:
             where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
 
     def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
         """The newest checkpoint of the run to continue, if there is one, and its folder."""
-        # Process 0 alone locks and reads; the others may not even see its disk.
-        loaded = broadcast_object(self._read(output_dir) if proc_id() == 0 else None)
+        from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
+
+        loaded = None
+        if proc_id() == 0 and output_dir.is_dir():  # the others may not even see its disk
+            self._closers.append(RunLock.shared(output_dir).release)
+            loaded = read_checkpoint(output_dir)
+        loaded = broadcast_object(loaded)
         if loaded is None:
             return None, None
         saved, where = loaded
-        check_same_run(self.algo, self._fingerprint, self._defaults, saved, where)
+        check_same_run(self.algo, self.fingerprint, self._defaults, saved, where)
         apply_recorded(self.config, saved["recorded"])
         return saved, where
-
-    def _read(self, output_dir: Path) -> tuple[dict[str, Any], Path] | None:
-        if not output_dir.is_dir():
-            return None
-        try:
-            self._closers.append(RunLock.shared(output_dir).release)
-        except OSError as error:
-            raise SpinupError(
-                f"cannot write in {output_dir} ({error.strerror}): choose another output_dir"
-            ) from error
-        loaded = load_checkpoint(output_dir / "checkpoints")
-        if loaded is not None:
-            check_saved(*loaded)
-        progress = output_dir / "progress.txt"
-        # The first epoch is always saved, so that a run without a checkpoint has at most one row.
-        if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
-            raise SpinupError(
-                f"{output_dir} holds results but no checkpoint to continue from: leave resume out "
-                "to move them to .old/ and start again, or choose another output_dir"
-            )
-        return loaded
 
     def _choose_device(self) -> None:
         """Check that the configured device exists (backends know how)."""
@@ -343,9 +317,6 @@ class Run:
             self._test_env = one_env(self.config["env_fn"])
         return self._test_env
 
-    def _env_fingerprint(self) -> dict[str, Any]:
-        return env_fingerprint(self.env_record, self.observation_space, self.action_space)
-
     # ---- epochs and checkpoints ----------------------------------------------------------------
 
     def track(self, **objects: Any) -> None:
@@ -355,7 +326,9 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs still to do; saves after each one that is due."""
         if self._saved is not None:
-            self._restore(self._saved)
+            from spinup.runs.resuming import restore
+
+            restore(self, self._saved)
             self._saved = None
         elif self.config["resume"]:
             self.logger.load_state_dict(None)
@@ -379,7 +352,7 @@ class Run:
 
     def seconds(self) -> float:
         """Seconds of training, those before a stop included."""
-        return time.time() - self._start_time
+        return time.time() - self.start_time
 
     def _show_bar(self, initial: int) -> None:
         from spinup.utils.progress import ProgressBar
@@ -413,74 +386,15 @@ class Run:
 
     def save(self) -> None:
         """Save the policy as it is after the last update, and everything this run is made of."""
+        from spinup.runs.checkpoints import save_checkpoint
+        from spinup.runs.resuming import state_of
+
         self.check_parameters()
         self.logger.save_state({}, None)
-        state, self._saved_steps = self._state(), self.loop.total_steps()
+        state, self._saved_steps = state_of(self), self.loop.total_steps()
         if proc_id() == 0:
             save_checkpoint(self.output_dir / "checkpoints", state, self._saved_steps)
         self._saved_time = time.time()
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "algo": self.algo,
-            "fingerprint": self._fingerprint,
-            "env": self._env_fingerprint(),
-            "recorded": {
-                **{k: self.config[k] for k in RECORDED if k in self.config},
-                "shards": self.shards.count,
-            },
-            "epoch": self.epoch,
-            "total_steps": self.total_steps if self.row.on_policy else self.loop.total_steps(),
-            "seconds": self.seconds(),
-            "tracked": {name: obj.state_dict() for name, obj in self.tracked.items()},
-            "shards": gather_lists([self._shard_state(i) for i in range(len(self.streams))]),
-            "globals": self.global_state(),
-            "logger": self.logger.state_dict(),
-        }
-
-    def _shard_state(self, i: int) -> dict[str, Any]:
-        return {
-            "streams": self.streams[i].state_dict(),
-            "rollout": self.rollouts[i].state_dict() if self.rollouts else None,
-            "explore": self.explore_rngs[i].bit_generator.state,
-            "minibatch": self.minibatch_rngs[i].bit_generator.state,
-        }
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        missing = sorted(set(self.tracked) ^ set(state["tracked"]))
-        if missing:
-            raise SpinupError(
-                f"the checkpoint does not match this version of {self.algo}: {missing}"
-            )
-        self.epoch = state["epoch"]
-        self.total_steps = state["total_steps"]
-        self._start_time = time.time() - state["seconds"]
-        shards = [state["shards"][shard] for shard in self.shards.local]
-        with _in_one_sentence(self.algo):
-            for name, obj in self.tracked.items():
-                obj.load_state_dict(state["tracked"][name])
-            for i, saved in enumerate(shards):
-                self.explore_rngs[i].bit_generator.state = saved["explore"]
-                self.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
-                if self.rollouts:
-                    self.rollouts[i].load_state_dict(saved["rollout"])
-                    _return_finished(saved["rollout"], saved["streams"], self.rollouts[i].steps)
-        fresh: list[tuple[int, int]] = []
-        for i, saved in enumerate(shards):
-            for env in self.streams[i].load_state_dict(saved["streams"]):
-                fresh.append((self.shards.local[i], env))
-                if self.rollouts:  # the old episode was cut here
-                    self.rollouts[i].finish_path(env, saved["streams"]["obs"][env])
-        if self.rollouts:
-            steps = sum(int(r.valid[: r.t].sum()) for r in self.rollouts)
-            self.loop.continue_from([r.t for r in self.rollouts], steps)
-        with _in_one_sentence(self.algo):
-            self.logger.load_state_dict(state["logger"])
-        for shard, env in gather_lists(fresh):
-            where = f"{env} of shard {shard}" if self.shards.count > 1 else f"{env}"
-            self.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
-        with _in_one_sentence(self.algo):
-            self.set_global_state(state["globals"])
 
     def global_state(self) -> dict[str, Any]:
         """The states of the global generators, which user code may draw from."""
@@ -501,29 +415,6 @@ class Run:
             "env": self.env_record,
             "max_ep_len": self.config["max_ep_len"],
         }
-
-
-def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: int) -> None:
-    """Version 0.1.0 moved the finished episodes of a full rollout from its streams to itself."""
-    if rollout["t"] == steps and len(rollout.get("ep_rets", ())):
-        pairs = zip(rollout["ep_rets"].tolist(), rollout["ep_lens"].tolist(), strict=True)
-        streams["finished"] = [list(pair) for pair in pairs]
-
-
-@contextlib.contextmanager
-def _in_one_sentence(algo: str) -> Iterator[None]:
-    """What makes our own code stumble over a checkpoint is a fault of the checkpoint."""
-    try:
-        yield
-    except SpinupError:
-        raise
-    except FORGED as error:
-        first = str(error).strip().splitlines() or [""]
-        raise SpinupError(
-            f"the checkpoint does not hold what this version of {algo} saves "
-            f"({type(error).__name__}: {first[0][:200]}): restore it from a backup, or start the "
-            "run again with overwrite=True"
-        ) from error
 
 
 class Scalar:

@@ -6,15 +6,19 @@ before (`Ring.state_dict`), so that saving a full buffer of a million transition
 what was added, not as much as what is there.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.runs.pieces import Piece
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import size_text
+
+if TYPE_CHECKING:
+    from spinup.runs.pieces import Piece
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 
@@ -93,6 +97,8 @@ class Ring:
 
     def state_dict(self) -> dict[str, Any]:
         """The rows, in pieces of which only those that changed since the last save are new."""
+        from spinup.runs.pieces import Piece
+
         for i in range(-(-self.size // self.chunk_rows)):
             if self._pieces[i] is None:
                 self._pieces[i] = Piece(self._chunk(i))

@@ -1,0 +1,285 @@
+"""Continuing a stopped run: what its checkpoint holds, whether it fits, and putting it all back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from spinup.envs.spaces import space_to_json
+from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.config import as_json
+from spinup.runs.packing import FORGED
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import gather_lists, proc_id
+
+if TYPE_CHECKING:
+    from spinup.runs.run import Run
+
+# Arguments that change rounding: a resumed run uses the recorded ones. Not every algorithm has
+# `compile`.
+RECORDED = ("num_threads", "device", "shards", "compile")
+# Not arguments: version 0.1.0 recorded these variables of DQN by mistake.
+_STRAY = ("shares", "counts")
+# What the checkpoint of a run holds, and of which type it is.
+_SAVED: Mapping[str, type] = MappingProxyType(
+    {
+        "algo": str,
+        "fingerprint": dict,
+        "env": dict,
+        "recorded": dict,
+        "epoch": int,
+        "total_steps": int,
+        "seconds": float,
+        "tracked": dict,
+        "shards": list,
+        "globals": dict,
+        "logger": dict,
+    }
+)
+
+
+# ---------------------------------------------------------------------------------------------
+# What a checkpoint holds
+# ---------------------------------------------------------------------------------------------
+
+
+def state_of(run: Run) -> dict[str, Any]:
+    """Everything that `run` is made of; all processes must call this together."""
+    return {
+        "algo": run.algo,
+        "fingerprint": run.fingerprint,
+        "env": _env_fingerprint(run),
+        "recorded": {
+            **{k: run.config[k] for k in RECORDED if k in run.config},
+            "shards": run.shards.count,
+        },
+        "epoch": run.epoch,
+        "total_steps": run.total_steps if run.row.on_policy else run.loop.total_steps(),
+        "seconds": run.seconds(),
+        "tracked": {name: obj.state_dict() for name, obj in run.tracked.items()},
+        "shards": gather_lists([_shard_state(run, i) for i in range(len(run.streams))]),
+        "globals": run.global_state(),
+        "logger": run.logger.state_dict(),
+    }
+
+
+def _shard_state(run: Run, i: int) -> dict[str, Any]:
+    return {
+        "streams": run.streams[i].state_dict(),
+        "rollout": run.rollouts[i].state_dict() if run.rollouts else None,
+        "explore": run.explore_rngs[i].bit_generator.state,
+        "minibatch": run.minibatch_rngs[i].bit_generator.state,
+    }
+
+
+def _env_fingerprint(run: Run) -> dict[str, Any]:
+    """What tells one environment from another."""
+    record = run.env_record
+    found: dict[str, Any] = as_json(
+        {
+            "id": record["id"],
+            "class": record["class"],
+            "kwargs": record["kwargs"] if record["exact_kwargs"] else None,
+            "max_episode_steps": record["max_episode_steps"],
+            "observation_space": space_to_json(run.observation_space),
+            "action_space": space_to_json(run.action_space),
+        }
+    )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# Whether it fits
+# ---------------------------------------------------------------------------------------------
+
+
+def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
+    """The newest checkpoint of the run in `output_dir`, which is locked, and its folder."""
+    loaded = load_checkpoint(output_dir / "checkpoints")
+    if loaded is not None:
+        _check_saved(*loaded)
+    progress = output_dir / "progress.txt"
+    # The first epoch is always saved, so that a run without a checkpoint has at most one row.
+    if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
+        raise SpinupError(
+            f"{output_dir} holds results but no checkpoint to continue from: leave resume out "
+            "to move them to .old/ and start again, or choose another output_dir"
+        )
+    return loaded
+
+
+def _check_saved(saved: Any, where: Path) -> None:
+    """Refuse a checkpoint that is intact but was not made by a run."""
+    held = saved if isinstance(saved, dict) else {}
+    wrong = [k for k, kind in _SAVED.items() if type(held.get(k)) is not kind]
+    wrong += [] if wrong else [k for k in ("epoch", "total_steps") if saved[k] < 0]
+    if not wrong:
+        threads, device, shards = (saved["recorded"].get(name, "") for name in RECORDED[:3])
+        counts = (1 if threads is None else threads, shards)
+        whole = all(type(n) is int and 1 <= n <= 2**15 for n in counts)
+        compiled = saved["recorded"].get("compile", False)
+        sound = whole and type(device) is str and device and type(compiled) is bool
+        wrong = [] if sound else ["recorded"]
+    if wrong:
+        raise SpinupError(
+            f"{where} does not hold the checkpoint of a run ({wrong[0]!r} is missing or of "
+            "another type): restore it from a backup, or start the run again with "
+            "overwrite=True"
+        )
+
+
+def check_same_run(
+    algo: str,
+    now: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    saved: dict[str, Any],
+    where: Path,
+) -> None:
+    """Refuse to continue another run than the saved one.
+
+    An argument that did not exist when the run was saved had its default.
+    """
+    if saved["algo"] != algo:
+        raise SpinupError(f"{where} belongs to a run of {saved['algo']}, not of {algo}")
+    then = {**defaults, **saved["fingerprint"]}
+    names = {*now, *saved["fingerprint"]} - set(_STRAY)
+    differing = sorted(k for k in names if k not in now or now[k] != then.get(k))
+    if differing:
+        changes = ", ".join(f"{k}: {then.get(k)!r} -> {now.get(k)!r}" for k in differing)
+        raise SpinupError(
+            f"cannot resume exactly, because arguments differ from the saved run ({changes}): "
+            "use the same ones, or another output_dir"
+        )
+
+
+def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
+    """Refuse to continue in another environment than that of the saved run."""
+    now = _env_fingerprint(run)
+    differing = sorted(k for k in now if k not in then or now[k] != then[k])
+    if differing:
+        changes = ", ".join(f"{k}: {then.get(k)!r} -> {now[k]!r}" for k in differing)
+        raise SpinupError(
+            "cannot resume exactly, because the environment differs from that of the saved run "
+            f"({changes}): use the same one, or another output_dir"
+        )
+
+
+def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Take over from the saved run what changes rounding."""
+    for name in (k for k in RECORDED if k in config):
+        given, then = config[name], recorded.get(name, False)
+        if name in ("shards", "num_threads", "compile") and given is None:
+            config[name] = then
+        elif given != then:
+            if name == "shards":
+                raise SpinupError(f"the saved run has shards={then}, not {given}")
+            if proc_id() == 0:
+                print(f"The saved run had {name}={then}, which is used again (given: {given}).")
+            config[name] = then
+
+
+# ---------------------------------------------------------------------------------------------
+# Putting it back
+# ---------------------------------------------------------------------------------------------
+
+
+def restore(run: Run, state: dict[str, Any]) -> None:
+    """Put `run` back to where `state_of` described it."""
+    missing = sorted(set(run.tracked) ^ set(state["tracked"]))
+    if missing:
+        raise SpinupError(f"the checkpoint does not match this version of {run.algo}: {missing}")
+    run.epoch = state["epoch"]
+    run.total_steps = state["total_steps"]
+    run.start_time = time.time() - state["seconds"]
+    shards = [state["shards"][shard] for shard in run.shards.local]
+    with _in_one_sentence(run.algo):
+        for name, obj in run.tracked.items():
+            obj.load_state_dict(state["tracked"][name])
+        for i, saved in enumerate(shards):
+            run.explore_rngs[i].bit_generator.state = saved["explore"]
+            run.minibatch_rngs[i].bit_generator.state = saved["minibatch"]
+            if run.rollouts:
+                run.rollouts[i].load_state_dict(saved["rollout"])
+                _return_finished(saved["rollout"], saved["streams"], run.rollouts[i].steps)
+    fresh: list[tuple[int, int]] = []
+    for i, saved in enumerate(shards):
+        for env in run.streams[i].load_state_dict(saved["streams"]):
+            fresh.append((run.shards.local[i], env))
+            if run.rollouts:  # the old episode was cut here
+                run.rollouts[i].finish_path(env, saved["streams"]["obs"][env])
+    if run.rollouts:
+        steps = sum(int(r.valid[: r.t].sum()) for r in run.rollouts)
+        run.loop.continue_from([r.t for r in run.rollouts], steps)
+    with _in_one_sentence(run.algo):
+        run.logger.load_state_dict(state["logger"])
+    for shard, env in gather_lists(fresh):
+        where = f"{env} of shard {shard}" if run.shards.count > 1 else f"{env}"
+        run.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
+    with _in_one_sentence(run.algo):
+        run.set_global_state(state["globals"])
+
+
+def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: int) -> None:
+    """Version 0.1.0 moved the finished episodes of a full rollout from its streams to itself."""
+    if rollout["t"] == steps and len(rollout.get("ep_rets", ())):
+        pairs = zip(rollout["ep_rets"].tolist(), rollout["ep_lens"].tolist(), strict=True)
+        streams["finished"] = [list(pair) for pair in pairs]
+
+
+@contextlib.contextmanager
+def _in_one_sentence(algo: str) -> Iterator[None]:
+    """What makes our own code stumble over a checkpoint is a fault of the checkpoint."""
+    try:
+        yield
+    except SpinupError:
+        raise
+    except FORGED as error:
+        first = str(error).strip().splitlines() or [""]
+        raise SpinupError(
+            f"the checkpoint does not hold what this version of {algo} saves "
+            f"({type(error).__name__}: {first[0][:200]}): restore it from a backup, or start the "
+            "run again with overwrite=True"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------
+# The table
+# ---------------------------------------------------------------------------------------------
+
+
+def read_table(file: TextIO) -> list[str]:
+    """The lines of a table; a half-written last line is deleted from the file."""
+    data = Path(file.name).read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end != len(data):
+        os.truncate(file.fileno(), end)
+    # cut_table refuses a file that is not text, with a clear message
+    return data[:end].decode("utf-8", "replace").split("\n")[:-1]
+
+
+def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
+    """Cut a table of `size` bytes back to `Logger.state_dict`; the lines left if it was longer."""
+    offset = int(state["offset"])
+    if offset < 0 or size < offset:
+        raise SpinupError(
+            f"{file.name} has {size} bytes but had {offset} when the checkpoint was made: rows are "
+            "missing; restore the file, or start again with overwrite=True"
+        )
+    with open(file.name, "rb") as f:
+        kept = f.read(offset)
+    lines = kept.decode("utf-8", "replace").split("\n")[:-1]
+    expected = int(state["rows"]) + 1 if state["rows"] else 0
+    if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
+        raise SpinupError(
+            f"{file.name} is not the table that the checkpoint was made with; restore the file, "
+            "or start again with overwrite=True"
+        )
+    if size == offset:
+        return None
+    os.truncate(file.fileno(), offset)
+    return lines
