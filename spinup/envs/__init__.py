@@ -16,13 +16,8 @@ if TYPE_CHECKING:
     from spinup.envs.adapter import adapt_env
     from spinup.envs.make import make_env, resolve_env_id
     from spinup.envs.record import env_record
-    from spinup.envs.spaces import (
-        check_spaces,
-        nearest,
-        require_finite_bounds,
-        space_from_json,
-        space_to_json,
-    )
+    from spinup.envs.space_json import space_from_json, space_to_json
+    from spinup.envs.spaces import check_spaces, require_finite_bounds
 
 __all__ = [
     "PROBES",
@@ -30,7 +25,6 @@ __all__ = [
     "check_spaces",
     "env_record",
     "make_env",
-    "nearest",
     "require_finite_bounds",
     "resolve_env_id",
     "space_from_json",
@@ -42,6 +36,8 @@ _MODULES = {
     "env_record": "record",
     "make_env": "make",
     "resolve_env_id": "make",
+    "space_from_json": "space_json",
+    "space_to_json": "space_json",
 }
 
 

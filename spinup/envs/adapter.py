@@ -9,15 +9,15 @@ There are two small wrappers, each applied only where it is needed:
 - `InterfaceAdapter` (`spinup.envs.old_interface`) is for the old interface, where `step` returns
   four values and `reset` returns only an observation and takes no seed, and for objects that are
   not a `gymnasium.Env`.
-- `SpaceAdapter` turns observations into one float array (Discrete as one-hot, Dict and others
-  flattened) and makes discrete actions count from zero.
+- `SpaceAdapter` (`spinup.envs.space_adapter`) turns observations into one float array (Discrete as
+  one-hot, Dict and others flattened) and makes discrete actions count from zero.
 
 An environment that needs neither is returned as it is, because a wrapper costs time on every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -27,8 +27,6 @@ from gymnasium.vector import VectorEnv
 
 from spinup.envs.spaces import observation_fault
 from spinup.utils.errors import SpinupError
-
-__all__ = ["Adapter", "SpaceAdapter", "adapt_env", "layers"]
 
 # The classes of these packages are known to have the new interface; users' classes are inspected.
 _TRUSTED_PACKAGES = ("gymnasium", "spinup")
@@ -62,6 +60,8 @@ def adapt_env(env: Any) -> Any:
 
         env = adapt_interface(env)
     if _needs_space_adapter(env.observation_space, env.action_space):
+        from spinup.envs.space_adapter import SpaceAdapter
+
         env = SpaceAdapter(env)
     return env
 
@@ -115,87 +115,16 @@ def defining_class(cls: type, method: str) -> type:
     return next(base for base in cls.__mro__ if method in vars(base))
 
 
-# ---------------------------------------------------------------------------------------------
-# Spaces
-# ---------------------------------------------------------------------------------------------
-
-
-def _has_offset(space: spaces.Space) -> bool:
-    return isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and bool(np.any(space.start))
-
-
 def _needs_space_adapter(observation_space: spaces.Space, action_space: spaces.Space) -> bool:
-    if _has_offset(action_space):
+    discrete = isinstance(action_space, spaces.Discrete | spaces.MultiDiscrete)
+    if discrete and np.any(action_space.start):  # type: ignore[attr-defined]
         return True
-    return _is_flattened(observation_space)
+    return is_flattened(observation_space)
 
 
-def _is_flattened(space: spaces.Space) -> bool:
+def is_flattened(space: spaces.Space) -> bool:
+    """Whether `SpaceAdapter` turns observations of this space into one array."""
     if isinstance(space, spaces.Box):
         return space.shape == ()
     # What networks cannot take (Text, Graph) is left to `check_spaces`, which names the algorithm.
     return observation_fault(space) is None
-
-
-class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
-    """Observations as one float32 array, discrete actions counted from zero.
-
-    A Discrete observation becomes a one-hot vector; MultiDiscrete, MultiBinary, Dict and Tuple are
-    flattened as Gymnasium does it. A Box of any shape but () keeps its shape and dtype.
-    Networks number discrete actions from 0; the environment receives `start + a` for an action `a`.
-    """
-
-    def __init__(self, env: gymnasium.Env) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(self)
-        gymnasium.Wrapper.__init__(self, env)
-        self._raw = env.observation_space
-        self._convert: Callable[[Any], Any] | None = None
-        if _is_flattened(self._raw):
-            self._convert = (
-                self._one_hot if isinstance(self._raw, spaces.Discrete) else self._flatten
-            )
-            flat = spaces.flatten_space(self._raw)
-            assert isinstance(flat, spaces.Box)
-            with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
-                low, high = flat.low.astype(np.float32), flat.high.astype(np.float32)
-            self.observation_space = spaces.Box(low, high, dtype=np.float32)
-        actions = env.action_space
-        self._start: Any = None
-        if isinstance(actions, spaces.Discrete) and actions.start != 0:
-            self._start = int(actions.start)
-            self.action_space = spaces.Discrete(int(actions.n))
-        elif isinstance(actions, spaces.MultiDiscrete) and np.any(actions.start):
-            self._start = actions.start.copy()
-            self.action_space = spaces.MultiDiscrete(actions.nvec, dtype=actions.dtype.type)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment and convert the observation."""
-        o, info = self.env.reset(seed=seed, options=options)
-        return (o if self._convert is None else self._convert(o)), info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Shift the action, step the environment and convert the observation."""
-        if self._start is not None:
-            action = action + self._start
-        o, r, terminated, truncated, info = self.env.step(action)
-        if self._convert is not None:
-            o = self._convert(o)
-        return o, r, terminated, truncated, info
-
-    def _one_hot(self, o: Any) -> np.ndarray:
-        space = self._raw
-        assert isinstance(space, spaces.Discrete)
-        index = int(o) - int(space.start)
-        if not 0 <= index < space.n:  # a negative index would silently mean another state
-            raise SpinupError(
-                f"the environment returned the observation {o}, which is not in its "
-                f"observation space {space}: correct one of them"
-            )
-        vector = np.zeros(int(space.n), dtype=np.float32)
-        vector[index] = 1.0
-        return vector
-
-    def _flatten(self, o: Any) -> np.ndarray:
-        return np.asarray(spaces.flatten(self._raw, o), dtype=np.float32)

@@ -20,8 +20,7 @@ import numpy as np
 from gymnasium import error
 from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
-from spinup.envs.spaces import nearest
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 __all__ = ["make_env", "resolve_env_id"]
 

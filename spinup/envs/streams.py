@@ -19,7 +19,6 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from spinup.envs.adapter import adapt_env
-from spinup.envs.record import env_record
 from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
 
@@ -230,6 +229,8 @@ class Streams:
 
     def record(self) -> dict[str, Any]:
         """How to make the environment again; see `env_record`."""
+        from spinup.envs.record import env_record
+
         return env_record(self.envs[0])
 
     def close(self) -> None:

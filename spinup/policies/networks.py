@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from spinup.algos.pytorch.common import nets, qnets
-from spinup.envs.spaces import space_from_json
+from spinup.envs.space_json import space_from_json
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from spinup.envs.spaces import space_to_json
+from spinup.envs.space_json import space_to_json
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.config import as_json
 from spinup.runs.packing import FORGED

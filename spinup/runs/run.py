@@ -36,7 +36,6 @@ from spinup.envs.spaces import (
     check_spaces,
     require_finite_bounds,
     require_width,
-    space_to_json,
     transition_bytes,
 )
 from spinup.envs.streams import make_streams, one_env
@@ -406,6 +405,8 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """What a saved policy says about itself: enough to rebuild network and environment."""
+        from spinup.envs.space_json import space_to_json
+
         return {
             "algo": self.algo,
             "backend": self.backend,

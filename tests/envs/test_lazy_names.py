@@ -13,7 +13,10 @@ from spinup.envs.registration import PROBES
 # Only some runs need these: the others must not pay for them.
 RARE = {
     f"spinup.envs.{name}"
-    for name in ("bitflip", "make", "old_interface", "probes", "vector", "workers", "wrappers")
+    for name in (
+        *("bitflip", "make", "old_interface", "probes", "space_adapter", "vector", "workers"),
+        "wrappers",
+    )
 }
 
 

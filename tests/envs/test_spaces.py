@@ -9,13 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinup.envs.old_interface import convert_space
-from spinup.envs.spaces import (
-    check_spaces,
-    require_finite_bounds,
-    require_width,
-    space_from_json,
-    space_to_json,
-)
+from spinup.envs.space_json import space_from_json, space_to_json
+from spinup.envs.spaces import check_spaces, require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
 
 
