@@ -55,7 +55,7 @@ SETUPS = {
     "2 processes": ("--cpu", "2"),
 }
 SIZES = {10_000: 200, 1_000_000: 40, 10_000_000: 8}  # numbers in a gradient -> repetitions
-SMALL_PATH = 1 << 16  # as in spinup.utils.mpi_tools: so many numbers go to everybody at once
+SMALL_PATH = 1 << 16  # as in spinup.utils.mpi_world: so many numbers go to everybody at once
 NETWORKS = {"policy": 5126, "value function": 4993}  # parameters for Hopper-v5, 64 x 64
 SMALL_MESSAGES = 20  # of an epoch: losses, statistics, agreement to save or stop
 BEST = 0.1

@@ -1,6 +1,6 @@
 """What the launcher of an MPI job and its processes agree on.
 
-The launcher (`mpi_launch.py`) and the processes (`mpi_tools.py`) share a folder. In it are a small
+The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. In it are a small
 table, where every process counts its steps and collective operations, and the error that ended a
 process. The folder and the job are named by environment variables.
 """

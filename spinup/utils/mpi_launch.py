@@ -11,6 +11,7 @@ job imports this module.
 
 import contextlib
 import ctypes
+import importlib.util
 import math
 import os
 import shutil
@@ -23,6 +24,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -68,6 +70,20 @@ class Launch:
     max_restarts: int = 0
     log_all_ranks: str | None = None
     timeout: float = 300.0
+
+
+def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
+    """Run this program as `n` processes, wait for it, and exit with its status."""
+    if hasattr(sys, "ps1") or Path(sys.argv[0]).name == "ipykernel_launcher.py":
+        raise SpinupError(
+            f"training on {n} processes starts the program again, which does not work in an "
+            "interactive session; put the code into a file and run that"
+        )
+    if importlib.util.find_spec("mpi4py") is None:
+        raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {INSTALL}")
+    launch = Launch(n, bind_to_core, **options)
+    sys.stdout.flush()
+    sys.exit(run_job(launch))
 
 
 def find_mpirun() -> str:

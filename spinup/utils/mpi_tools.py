@@ -1,7 +1,7 @@
 """Processes and shards: who does the work, and in which order results are summed.
 
-Everything here works in a single process without mpi4py. The MPI library is imported only when a
-launcher (`mpirun`, `srun`) has started this process as one of several.
+Everything here works in a single process without mpi4py. `mpi_world.py`, which sends the messages,
+is imported only when a launcher (`mpirun`, `srun`) has started this process as one of several.
 
 A *shard* is the unit of work of a data-parallel run: its environments, its generators, its slice of
 the batch. The number of shards determines the arithmetic; the number of processes only determines
@@ -9,22 +9,20 @@ who does it. Floating-point addition is not associative, so sums over shards are
 shard order: the same seed and the same `shards` give the same bits on 1, 2 or 4 processes.
 """
 
-import contextlib
+from __future__ import annotations
+
 import functools
-import importlib.util
-import itertools
 import os
 import sys
-import traceback
-import types
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.utils import mpi_job
 from spinup.utils.errors import SpinupError
+
+if TYPE_CHECKING:
+    from spinup.utils.mpi_world import World
 
 # The launchers of Open MPI, MPICH, Intel MPI and Slurm set these.
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
@@ -37,118 +35,51 @@ def under_launcher() -> bool:
 
 
 @functools.cache
-def _comm() -> Any:
-    """MPI's world communicator if a launcher started several processes, else None."""
+def _world() -> World | None:
+    """The processes of the job, if a launcher started several; else None."""
     sizes = [int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ]
     if not sizes and under_launcher():
         sizes = [int(os.environ.get("SLURM_NTASKS", 1))]
     if max(sizes, default=1) <= 1:
         return None
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py cannot find its MPI library
-        raise SpinupError(
-            "an MPI launcher started this program, but mpi4py or its MPI library is missing "
-            f"({error}); run {mpi_job.INSTALL}"
-        ) from error
-    comm = MPI.COMM_WORLD
-    if comm.Get_size() == 1:
-        library = MPI.Get_library_version().split(",")[0].strip()
-        raise SpinupError(
-            f"a launcher started {max(sizes)} processes, but it does not belong to the MPI library "
-            f"of mpi4py ({library}), so they cannot see each other; use that library's mpirun"
-        )
-    sys.excepthook = _abort_on_exception
-    return comm
+    from spinup.utils.mpi_world import World
+
+    return World(max(sizes))
 
 
-def _abort_on_exception(
-    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
-) -> None:
-    """End the job when one process raises: the others would wait for it forever."""
-    if issubclass(kind, KeyboardInterrupt):
-        abort(f"Rank {proc_id()} of {num_procs()} was interrupted", 130)
-    from mpi4py import MPI
-
-    text = "".join(traceback.format_exception(kind, error, trace))
-    # MPI itself fails when another process is gone: that process is the cause, not this one.
-    kept = mpi_job.LOST if issubclass(kind, MPI.Exception) else mpi_job.ERROR
-    abort(f"Rank {proc_id()} of {num_procs()} failed:\n{text}", 1, kept)
-
-
-def abort(message: str, status: int, kept: str = mpi_job.ERROR) -> None:
-    """End all processes with `status`; the launcher prints `message` last.
-
-    `kept` starts the name of the file for the launcher; by default an error of the program.
-    """
-    message = message if message.endswith("\n") else message + "\n"
-    sys.stdout.flush()
-    sys.stderr.flush()
-    folder = os.environ.get(mpi_job.JOB_VARIABLE, "")
-    if os.path.isdir(folder):
-        # written under another name first: the launcher must never read half a message
-        part = os.path.join(folder, f"part-{proc_id()}")
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(message)
-        os.replace(part, os.path.join(folder, f"{kept}-{proc_id()}"))
-    else:  # not our launcher, or it is on another machine
-        with open(_first_stderr(), "w", encoding="utf-8", closefd=False) as file:
-            file.write(message)
-    comm = _comm()
-    if comm is None:
+def abort(message: str, status: int) -> None:
+    """End all processes of a job with `status`; the launcher prints `message` last."""
+    world = _world()
+    if world is None:
+        print(message, file=sys.stderr)
         raise SystemExit(status)
-    comm.Abort(status)
-
-
-@functools.cache
-def _table() -> np.ndarray | None:
-    """This process's row of the table, if our launcher is watching."""
-    path = os.path.join(os.environ.get(mpi_job.JOB_VARIABLE, ""), "table")
-    if _comm() is None or not os.path.isfile(path):
-        return None
-    shape = num_procs(), mpi_job.COLUMNS
-    table = np.memmap(path, dtype=np.int64, mode="r+", shape=shape)
-    return np.asarray(table)[proc_id()]  # ten times as fast as a memmap
+    world.abort(message, status)
 
 
 def sign_of_life() -> None:
     """Tell the launcher that this process makes progress; costs almost nothing."""
-    table = _table()
-    if table is not None:
-        table[mpi_job.STEPS] += 1
+    world = _world()
+    if world is not None:
+        world.sign_of_life()
 
 
 def in_a_run(running: bool) -> None:
     """Tell the launcher whether this process is training; if not, silence is normal."""
-    table = _table()
-    if table is not None:
-        table[mpi_job.RUNNING] = int(running)
-
-
-@contextlib.contextmanager
-def _collective() -> Iterator[None]:
-    """Tell the launcher that this process is waiting for the others."""
-    table = _table()
-    if table is None:
-        yield
-        return
-    table[mpi_job.ENTERED] += 1
-    try:
-        yield
-    finally:
-        table[mpi_job.LEFT] += 1
+    world = _world()
+    if world is not None:
+        world.in_a_run(running)
 
 
 def proc_id() -> int:
     """The rank of this process; 0 if there is only one."""
-    comm = _comm()
-    return 0 if comm is None else comm.Get_rank()
+    world = _world()
+    return 0 if world is None else world.rank
 
 
 def num_procs() -> int:
     """The number of processes that train together."""
-    comm = _comm()
-    return 1 if comm is None else comm.Get_size()
+    world = _world()
+    return 1 if world is None else world.size
 
 
 def msg(m: Any, string: str = "") -> None:
@@ -164,84 +95,41 @@ def mpi_fork(n: int, bind_to_core: bool = False, **options: Any) -> None:
     once. `options` are the other attributes of `spinup.utils.mpi_launch.Launch`.
     """
     if under_launcher():
-        _separate_output()
-        return
-    if n <= 1:
-        return
-    if hasattr(sys, "ps1") or Path(sys.argv[0]).name == "ipykernel_launcher.py":
-        raise SpinupError(
-            f"training on {n} processes starts the program again, which does not work in an "
-            "interactive session; put the code into a file and run that"
-        )
-    if importlib.util.find_spec("mpi4py") is None:
-        raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {mpi_job.INSTALL}")
-    from spinup.utils import mpi_launch
+        world = _world()
+        if world is not None:
+            world.separate_output()
+    elif n > 1:
+        from spinup.utils.mpi_launch import start_again
 
-    launch = mpi_launch.Launch(n, bind_to_core, **options)
-    sys.stdout.flush()
-    sys.exit(mpi_launch.run_job(launch))
-
-
-@functools.cache
-def _separate_output() -> None:
-    """Let only the first process print; send the output of the others to files, or drop it."""
-    if proc_id() == 0:
-        return
-    _first_stderr()
-    target, folder = os.devnull, os.environ.get(mpi_job.LOG_VARIABLE)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-        target = os.path.join(folder, f"rank-{proc_id()}.txt")
-    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-        os.dup2(fd, stream.fileno())
-    os.close(fd)
-
-
-@functools.cache
-def _first_stderr() -> int:
-    """The original standard error, before `_separate_output` redirected it: for last words."""
-    return os.dup(2)
+        start_again(n, bind_to_core, **options)
 
 
 def allreduce(x: np.ndarray, out: np.ndarray, op: Any = None) -> None:
     """Reduce `x` over all processes into `out`, an array of the same shape; sums by default."""
-    comm = _comm()
-    if comm is None:
+    world = _world()
+    if world is None:
         out[...] = x
-        return
-    from mpi4py import MPI
-
-    with _collective():
-        comm.Allreduce(x, out, op=MPI.SUM if op is None else op)
+    else:
+        world.allreduce(x, out, op)
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
     """Overwrite the array `x` in every process with that of process `root`."""
-    comm = _comm()
-    if comm is not None:
-        with _collective():
-            comm.Bcast(x, root=root)
+    world = _world()
+    if world is not None:
+        world.broadcast(x, root)
 
 
 def broadcast_object(x: Any) -> Any:
     """What process 0 passes in, in every process."""
-    comm = _comm()
-    if comm is None:
-        return x
-    with _collective():
-        return comm.bcast(x)
+    world = _world()
+    return x if world is None else world.broadcast_object(x)
 
 
 def gather_lists(x: list[Any]) -> list[Any]:
     """The lists of all processes in rank order, in process 0; an empty list in the others."""
-    comm = _comm()
-    if comm is None:
-        return x
-    with _collective():
-        parts = comm.gather(x)
-    return [] if parts is None else [item for part in parts for item in part]
+    world = _world()
+    return x if world is None else world.gather_lists(x)
 
 
 def any_process(flag: bool) -> bool:
@@ -251,11 +139,8 @@ def any_process(flag: bool) -> bool:
 
 def most(x: int) -> int:
     """The largest `x` of all processes."""
-    comm = _comm()
-    if comm is None:
-        return x
-    with _collective():
-        return max(comm.allgather(x))
+    world = _world()
+    return x if world is None else max(world.allgather(x))
 
 
 def mpi_op(x: Any, op: Any = None) -> Any:
@@ -324,61 +209,8 @@ def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
 
 def _gather(rows: np.ndarray) -> np.ndarray:
     """The rows of all processes, in rank order."""
-    comm = _comm()
-    if comm is None:
-        return rows
-    with _collective():
-        return np.concatenate(comm.allgather(rows))
-
-
-# Up to this many numbers (over all shards), one message to everybody beats two to each.
-_SMALL = 1 << 16
-
-
-def _ordered_sum(comm: Any, parts: np.ndarray) -> np.ndarray:
-    """The sum over all rows of all processes' (k, n) arrays, row by row in rank order.
-
-    As fast as an Allreduce, but with a fixed order of additions. Large arrays are cut into as many
-    parts as there are processes. Each process sums one part, then all share their sums. The lengths
-    of the parts may differ by one, so nothing is padded and a single row is sent without a copy.
-    """
-    procs, (k, n) = comm.Get_size(), parts.shape
-    if procs * k == 2:  # a + b and b + a are the same bits
-        total = np.empty(n, parts.dtype)
-        with _collective():
-            comm.Allreduce(parts, total)
-        return total
-    if procs * k * n <= _SMALL:
-        rows = np.empty((procs * k, n), parts.dtype)
-        with _collective():
-            comm.Allgather(parts, rows)
-        for row in rows[1:]:
-            rows[0] += row
-        return rows[0]
-    cuts = [n * rank // procs for rank in range(procs + 1)]
-    sizes = [stop - start for start, stop in itertools.pairwise(cuts)]
-    own = sizes[comm.Get_rank()]
-    if k > 1:  # put the rows of each part next to each other
-        packed = np.empty(k * n, parts.dtype)
-        for start, stop in itertools.pairwise(cuts):
-            packed[k * start : k * stop].reshape(k, -1)[:] = parts[:, start:stop]
-        parts = packed
-    sending = [k * size for size in sizes], [k * cut for cut in cuts[:-1]]
-    received = np.empty((procs * k, own), parts.dtype)  # in rank order, which is shard order
-    total = np.empty(n, parts.dtype)
-    with _collective():
-        comm.Alltoallv([parts, sending], [received, [k * own] * procs])
-        for row in received[1:]:
-            received[0] += row
-        comm.Allgatherv(received[0], [total, (sizes, cuts[:-1])])
-    return total
-
-
-def _add_up(rows: np.ndarray) -> np.ndarray:
-    total = rows[0].copy()
-    for row in rows[1:]:
-        total += row
-    return total
+    world = _world()
+    return rows if world is None else np.concatenate(world.allgather(rows))
 
 
 class Shards:
@@ -415,11 +247,14 @@ class Shards:
             raise ValueError(f"{len(parts)} parts for {len(self.local)} local shards")
         # a single part, usual with several processes, is not copied
         stacked = np.stack(parts) if len(parts) > 1 else np.asarray(parts[0])[None]
-        comm = _comm()
-        if comm is None:
-            return _add_up(stacked)
-        flat = np.ascontiguousarray(stacked.reshape(len(stacked), -1))
-        return _ordered_sum(comm, flat).reshape(stacked.shape[1:])
+        world = _world()
+        if world is not None:
+            flat = np.ascontiguousarray(stacked.reshape(len(stacked), -1))
+            return world.ordered_sum(flat).reshape(stacked.shape[1:])
+        total = stacked[0].copy()
+        for row in stacked[1:]:
+            total += row
+        return total
 
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """The mean over all shards; `parts` holds one array per local shard."""

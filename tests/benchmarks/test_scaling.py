@@ -49,9 +49,9 @@ def test_the_model_of_one_process_sends_nothing(scaling, result):
 
 
 def test_small_path_is_the_one_of_the_library(scaling):
-    from spinup.utils import mpi_tools
+    from spinup.utils import mpi_world
 
-    assert scaling.SMALL_PATH == mpi_tools._SMALL
+    assert scaling.SMALL_PATH == mpi_world.SMALL
 
 
 def test_a_missed_target_is_said(scaling, result):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from spinup.utils import mpi_pytorch, mpi_tools
+from spinup.utils import mpi_pytorch, mpi_tools, mpi_world
 from spinup.utils.mpi_tools import Shards, num_procs, proc_id
 
 
@@ -120,7 +120,7 @@ def check_chunk_statistics_do_not_depend_on_the_split():
 
 def check_ordered_sums_are_the_sequential_ones():
     for dtype in (np.float32, np.float64):
-        for size in (1, 7, 4000, mpi_tools._SMALL // 2 + 3, 100_003):
+        for size in (1, 7, 4000, mpi_world.SMALL // 2 + 3, 100_003):
             shards = Shards(2 * num_procs())
             # of very different sizes, so that another order gives other bits
             rows = [
@@ -201,22 +201,22 @@ def check_gradients_travel_in_one_message():
     import contextlib
 
     sent = []
-    real = mpi_tools._collective
+    real = mpi_world.World.collective
 
     @contextlib.contextmanager
-    def counted():
+    def counted(world):
         sent.append(1)
-        with real():
+        with real(world):
             yield
 
     module = net()
     module(torch.ones(1, 4)).sum().backward()
-    mpi_tools._collective = counted
+    mpi_world.World.collective = counted
     try:
         mpi_pytorch.mpi_avg_grads(module)
         mpi_pytorch.sync_params(module)
     finally:
-        mpi_tools._collective = real
+        mpi_world.World.collective = real
     assert len(sent) == 2, sent
 
 

@@ -58,9 +58,9 @@ def test_a_launcher_without_mpi4py_is_a_clear_error(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
     with pytest.raises(SpinupError, match=r"spinup\[mpi\]"):
-        mpi_tools._comm.__wrapped__()
+        mpi_tools._world.__wrapped__()
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
-    assert mpi_tools._comm.__wrapped__() is None
+    assert mpi_tools._world.__wrapped__() is None
 
 
 # ---- statistics ------------------------------------------------------------------------------
