@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import read_file, read_safetensors, save_number, sha256_file
+from spinup.runs.files import read_file, save_number, sha256_file
+from spinup.runs.tensors import read_safetensors
 from spinup.runs.torch_saver import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
 

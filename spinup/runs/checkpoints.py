@@ -25,13 +25,12 @@ from spinup.runs.files import (
     TMP_PREFIX,
     fsync_folder,
     read_file,
-    read_safetensors,
-    safetensors_chunks,
     sha256_file,
     write_durably,
 )
 from spinup.runs.packing import FORGED, MAX_NESTING, pack, unpack
 from spinup.runs.pieces import PIECE_NAME, PIECES, Piece
+from spinup.runs.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError
 
 FORMAT = "spinup-checkpoint-1"

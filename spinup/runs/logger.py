@@ -21,11 +21,11 @@ import json
 import numbers
 import os
 import pickle
+import re
 import tempfile
 import time
-import types
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -41,19 +41,7 @@ from spinup.utils.serialization_utils import convert_json
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
 
-_COLOR_CODES = types.MappingProxyType(
-    {
-        "gray": 30,
-        "red": 31,
-        "green": 32,
-        "yellow": 33,
-        "blue": 34,
-        "magenta": 35,
-        "cyan": 36,
-        "white": 37,
-        "crimson": 38,
-    }
-)
+_COLORS = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
 
 
 class LogKeyError(SpinupError, AssertionError):
@@ -62,9 +50,9 @@ class LogKeyError(SpinupError, AssertionError):
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """``string`` in ANSI escape codes for ``color``; ``highlight`` colors the background."""
-    if color not in _COLOR_CODES:
-        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLOR_CODES)}")
-    codes = [str(_COLOR_CODES[color] + (10 if highlight else 0))]
+    if color not in _COLORS:
+        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLORS)}")
+    codes = [str(_COLORS.index(color) + (40 if highlight else 30))]
     if bold:
         codes.append("1")
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
@@ -369,23 +357,24 @@ class Logger:
             return
         self._check_owner()
         if state_dict:
-            data = self._pickled(state_dict)
-            if data is not None:
-                atomic_write(self._path(f"vars{save_number(itr)}.pkl"), data)
+            self._write_pickle(f"vars{save_number(itr)}.pkl", state_dict, pickle.dump)
         if hasattr(self, "tf_saver_elements"):
             self._tf_simple_save(itr)
         if hasattr(self, "pytorch_saver_elements"):
             self._pytorch_simple_save(itr)
 
-    def _pickled(self, state_dict: Mapping[str, Any]) -> bytes | None:
+    def _write_pickle(self, name: str, what: Any, dump: Callable[[Any, io.BytesIO], None]) -> None:
+        buffer = io.BytesIO()
         try:
-            return pickle.dumps(state_dict)
-        # pickling a user's object can raise anything
+            dump(what, buffer)
+        # Pickling a user's object can raise anything. A full disk is not the cause: this is memory.
         except Exception as error:
+            plain = re.sub(r"\d", "", os.path.basename(name))
             self._warn_once(
-                "vars", f"vars.pkl is not written because it cannot be pickled: {error!r}"
+                plain, f"{plain} is not written because it cannot be pickled: {error!r}"
             )
-        return None
+        else:
+            atomic_write(self._path(name), buffer.getvalue())
 
     def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
         """Choose what ``save_state`` saves: a module, or any other object that can be pickled.
@@ -407,20 +396,11 @@ class Logger:
 
         from spinup.runs.torch_saver import save_policy
 
-        folder = self._path("pyt_save")
+        what, number, folder = self.pytorch_saver_elements, save_number(itr), self._path("pyt_save")
         os.makedirs(folder, exist_ok=True)
-        buffer = io.BytesIO()
-        try:
-            torch.save(self.pytorch_saver_elements, buffer)
-        # as for vars.pkl; this writes to memory, so a full disk is not the cause
-        except Exception as error:
-            self._warn_once(
-                "model", f"model.pt is not written because it cannot be pickled: {error!r}"
-            )
-        else:
-            atomic_write(os.path.join(folder, f"model{save_number(itr)}.pt"), buffer.getvalue())
-        if isinstance(self.pytorch_saver_elements, torch.nn.Module):
-            save_policy(folder, save_number(itr), self.pytorch_saver_elements, self._policy_meta)
+        self._write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
+        if isinstance(what, torch.nn.Module):
+            save_policy(folder, number, what, self._policy_meta)
 
     def setup_tf_saver(
         self, sess: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]

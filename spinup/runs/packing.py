@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import SAFE_DTYPES
 from spinup.runs.pieces import Piece
+from spinup.runs.tensors import SAFE_DTYPES
 from spinup.utils.errors import SpinupError
 
 MAX_NESTING = 100  # also stops at a state that contains itself

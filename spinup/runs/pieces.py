@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import TMP_PREFIX, read_safetensors, safetensors_chunks, write_durably
+from spinup.runs.files import TMP_PREFIX, write_durably
+from spinup.runs.tensors import read_safetensors, safetensors_chunks
 
 PIECES = "pieces"
 PIECE_NAME = re.compile(r"[0-9a-f]{32}\.safetensors")

@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import (
-    atomic_write,
-    fsync_folder,
-    json_bytes,
-    safetensors_chunks,
-    sha256_file,
-)
+from spinup.runs.files import atomic_write, fsync_folder, json_bytes, sha256_file
+from spinup.runs.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import convert_json
 
