@@ -7,7 +7,6 @@ text. Reading 1,000 runs takes seconds, because only the requested columns are c
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, closest, nearest
 
 # `Performance` is the first of these that a run logged.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
@@ -92,8 +91,8 @@ def _similar(logdir: str) -> str:
     where = base or os.curdir
     names = [n for n in os.listdir(where) if not n.startswith(".")] if os.path.isdir(where) else []
     names = [n for n in names if os.path.isdir(os.path.join(where, n))]
-    near = difflib.get_close_matches(prefix, names, n=1)
-    return f"; did you mean {os.path.join(base, near[0])}?" if near else ": check the path"
+    near = closest(prefix, names)
+    return f"; did you mean {os.path.join(base, near)}?" if near else ": check the path"
 
 
 def run_folders(logdir: Path) -> Iterator[Path]:
@@ -276,10 +275,7 @@ def no_column(runs: Iterable[Collection[str]], xaxis: str, value: str) -> str:
         known.add("Performance")
     for wanted in (xaxis, value):
         if wanted not in known:
-            near = difflib.get_close_matches(wanted, sorted(known), n=3, cutoff=0.5)
-            hint = (
-                f"; did you mean {' or '.join(near)}?" if near else f": choose from {_names(known)}"
-            )
+            hint = nearest(wanted, known) or f": choose from {_names(known)}"
             return f"no run has a column {wanted}{hint}"
     return f"no run has a finite {value} over {xaxis} yet: wait for the first episodes to end"
 

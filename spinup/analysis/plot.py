@@ -11,7 +11,6 @@ standard deviation. `docs/plotting.md` has the details.
 from __future__ import annotations
 
 import argparse
-import difflib
 import io
 import itertools
 import math
@@ -29,7 +28,7 @@ from spinup.analysis import curves, stats
 from spinup.analysis.curves import Curve, smooth_values
 from spinup.policies.video import has_display
 from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,7 +228,7 @@ def estimate(
     function = _estimator(estimator)
     if band not in BANDS:
         raise SpinupError(
-            f"--band must be one of {', '.join(BANDS)}, not {band}{_near(band, BANDS)}"
+            f"--band must be one of {', '.join(BANDS)}, not {band}{nearest(band, BANDS)}"
         )
     line, low, high = np.full((3, matrix.shape[1]), np.nan)
     there = np.isfinite(matrix)
@@ -272,12 +271,7 @@ def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.nda
         function = given
         return lambda values: np.asarray(function(values, axis=-1), dtype=float)
     known = ", ".join(ESTIMATORS)
-    raise SpinupError(f"--est must be one of {known}, not {given}{_near(name, ESTIMATORS)}")
-
-
-def _near(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+    raise SpinupError(f"--est must be one of {known}, not {given}{nearest(name, ESTIMATORS)}")
 
 
 def _curves_of_tables(

@@ -1,7 +1,5 @@
 """The network of a saved policy, rebuilt from JSON and tensors, or brought up to date."""
 
-import importlib
-
 import numpy as np
 import torch
 from torch import nn
@@ -10,6 +8,7 @@ from spinup.algos.pytorch.common import nets, qnets
 from spinup.envs.space_json import space_from_json
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_object
 
 # The classes that a saved policy may name without the caller's consent.
 KNOWN_CLASSES = {
@@ -73,15 +72,12 @@ def _saved_class(name, trust_code):
             "library's own: pass it as actor_critic, or trust the file with trust_pickle=True"
         )
     try:
-        obj = importlib.import_module(key[0])
-        for part in key[1].split("."):
-            obj = getattr(obj, part)
-    except (ImportError, AttributeError, ValueError) as error:
+        return import_object(*key)
+    except ImportError as error:
         raise SpinupError(
             f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): run "
             "where it can be, or pass it as actor_critic"
         ) from error
-    return obj
 
 
 # Classes of the original that have gained a filter of observations.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Callable
 from typing import NoReturn
 
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 
 class Parser(argparse.ArgumentParser):
@@ -16,14 +15,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse for every wrong command line."""
-        hint = f"'{self.prog} --help' explains the arguments"
+        hint = f"; '{self.prog} --help' explains the arguments"
         unknown = re.match(r"unrecognized arguments: (-\S+)", message)
         if unknown:
             flag = unknown[1].partition("=")[0]
             message = f"there is no argument {flag}"
-            near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
-            hint = f"did you mean {near[0]}?" if near else hint
-        raise SpinupError(f"{message}; {hint}")
+            hint = nearest(flag, self._option_string_actions) or hint
+        raise SpinupError(f"{message}{hint}")
 
 
 def whole(least: int) -> Callable[[str], int]:

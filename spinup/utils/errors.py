@@ -13,10 +13,16 @@ class SpinupError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message, "; did you mean X?", or '' if no known word is close.
+    """The end of an error message, "; did you mean X?", or '' if no known word is close."""
+    close = closest(word, known)
+    return f"; did you mean {close}?" if close else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that `word` may be a misspelling of; '' if none is close.
 
     Neither case nor leading dashes count, so that `cartpole-v1` finds `CartPole-v1`.
     """
     plain = {name.lower().lstrip("-"): name for name in sorted(known)}
     close = difflib.get_close_matches(word.lower().lstrip("-"), plain, n=1, cutoff=0.55)
-    return f"; did you mean {plain[close[0]]}?" if close else ""
+    return plain[close[0]] if close else ""
