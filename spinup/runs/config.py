@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spinup.utils.serialization_utils import convert_json
-
 # Arguments that say how a run is carried out or how long it is. All others make up what it
 # computes, and must be the same when it is resumed.
 FREE_ON_RESUME = frozenset(
@@ -28,6 +26,8 @@ FREE_ON_RESUME = frozenset(
 
 def as_json(record: Any) -> Any:
     """A record as it would come back from a JSON file."""
+    from spinup.utils.serialization_utils import convert_json
+
     return json.loads(json.dumps(convert_json(record), sort_keys=True, allow_nan=False))
 
 

@@ -36,7 +36,6 @@ from spinup.runs.files import atomic_write, save_number
 from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
-from spinup.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
@@ -331,6 +330,8 @@ class Logger:
 
     def save_config(self, config: Any) -> None:
         """Write ``config.json`` and print it; ``config`` may hold anything, often ``locals()``."""
+        from spinup.utils.serialization_utils import convert_json
+
         shown = convert_json(config)
         if not isinstance(shown, dict):
             shown = {"config": shown}

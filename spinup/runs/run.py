@@ -57,7 +57,6 @@ from spinup.utils.mpi_tools import (
     proc_id,
 )
 from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
-from spinup.utils.serialization_utils import convert_json
 
 _CHECKPOINT_SECONDS = 60.0
 
@@ -406,6 +405,7 @@ class Run:
     def policy_meta(self) -> dict[str, Any]:
         """What a saved policy says about itself: enough to rebuild network and environment."""
         from spinup.envs.space_json import space_to_json
+        from spinup.utils.serialization_utils import convert_json
 
         return {
             "algo": self.algo,
