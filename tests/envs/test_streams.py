@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from spinup.algos.common.collect import env_actions
 
+from spinup.envs.actions import env_actions
 from spinup.envs.probes import EpisodeEnd
 from spinup.envs.spaces import stored_dtype
 from spinup.envs.streams import Streams, make_streams

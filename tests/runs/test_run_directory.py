@@ -259,7 +259,7 @@ def test_what_decides_rounding_is_applied_again(runs, given, recorded):
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     (name,) = given
     printed = runs.resume(spec, out, **given)
-    assert f"{name}={recorded} is re-applied" in printed
+    assert f"{name}={recorded}, which is used again" in printed
     assert json.loads((out / "config.json").read_text())[name] == recorded
     runs.assert_same(spec, out)
 
@@ -269,7 +269,7 @@ def test_the_recorded_device_is_the_one_that_is_used(runs):
     spec = runs.small("ppo", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
-    assert "device=cpu is re-applied" in runs.resume(spec, out, device="cuda:7")
+    assert "device=cpu, which is used again" in runs.resume(spec, out, device="cuda:7")
     runs.assert_same(spec, out)
 
 
