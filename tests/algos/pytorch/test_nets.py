@@ -1,4 +1,4 @@
-"""Networks: activations, shapes, distributions, initialisation, normalisers."""
+"""Networks: activations, shapes, distributions, initialization, normalizers, divergences."""
 
 import math
 
@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from torch import nn
-from torch.distributions import kl_divergence
+from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
 from spinup.algos.pytorch.common import nets
 
@@ -224,7 +227,7 @@ def test_discrete_log_probabilities_are_those_of_the_softmax_and_sum_to_one():
     assert float(logp.exp().sum().detach()) == pytest.approx(1, abs=1e-6)
 
 
-# ---- initialisation --------------------------------------------------------------------------
+# ---- initialization --------------------------------------------------------------------------
 
 
 def test_orthogonal_init_has_orthogonal_rows_and_the_stated_gains():
@@ -248,7 +251,7 @@ def test_default_init_is_torchs_own():
     assert nets.mlp([3, 8, 1], nn.ReLU)[0].weight.tolist() == want
 
 
-# ---- normalisers -----------------------------------------------------------------------------
+# ---- normalizers -----------------------------------------------------------------------------
 
 
 def test_observation_statistics_are_numpys_on_the_joined_data():
@@ -316,3 +319,106 @@ def test_filters_that_nobody_asked_for_are_not_there():
     ac = actor_critic("Box")
     assert isinstance(ac.pi.obs_filter, nn.Identity) and ac.ret_filter is None
     assert not any("filter" in name for name in ac.state_dict())
+
+
+# ---- entropy and divergence ------------------------------------------------------------------
+
+
+def test_entropy_sums_over_the_dimensions_of_an_action_and_averages_over_the_batch():
+    std = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    each = 0.5 * math.log(2 * math.pi * math.e) + std.log()
+    want = float(each.sum(-1).mean())
+    assert float(nets.entropy(Normal(torch.zeros(2, 3), std))) == pytest.approx(want, rel=1e-6)
+    together = Independent(Normal(torch.zeros(2, 3), std), 1)
+    assert float(nets.entropy(together)) == pytest.approx(want, rel=1e-6)
+    assert float(nets.entropy(Categorical(logits=torch.zeros(5, 8)))) == pytest.approx(
+        math.log(8), rel=1e-6
+    )
+    coins = Independent(Bernoulli(logits=torch.zeros(5, 3)), 1)
+    assert float(nets.entropy(coins)) == pytest.approx(3 * math.log(2), rel=1e-6)
+    both = nets.MultiCategorical(torch.zeros(5, 6), [2, 4])
+    assert float(nets.entropy(both)) == pytest.approx(math.log(8), rel=1e-6)
+
+
+@given(
+    hnp.arrays(np.float64, 6, elements=st.floats(-5, 5)),
+    hnp.arrays(np.float64, 6, elements=st.floats(-5, 5)),
+)
+def test_the_logged_divergence_is_never_negative(old, new):
+    old, new = torch.as_tensor(old), torch.as_tensor(new)
+    kl = float(nets.approx_kl(old, new))
+    want = np.mean([math.exp(b - a) - 1 - (b - a) for a, b in zip(old, new, strict=True)])
+    assert kl == pytest.approx(want, abs=1e-12) and kl >= -1e-12
+
+
+def test_sampled_divergence_estimates_the_closed_form():
+    p, q = Categorical(probs=torch.tensor([0.6, 0.3, 0.1])), Categorical(probs=torch.ones(3) / 3)
+    # in expectation over p, exactly
+    actions = torch.arange(3)
+    log_ratio = q.log_prob(actions) - p.log_prob(actions)
+    expected = (p.probs * (log_ratio.exp() - 1 - log_ratio)).sum()
+    closed = (p.probs * (p.probs / q.probs).log()).sum()
+    torch.testing.assert_close(expected, closed)
+
+
+CASES = {
+    # old, new, KL(old || new) by its formula, one row each
+    "gaussian": (
+        lambda: Normal(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.5]])),
+        lambda: Normal(torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 1.5]])),
+        lambda: sum(
+            math.log(s1 / s0) + (s0**2 + (m0 - m1) ** 2) / (2 * s1**2) - 0.5
+            for m0, s0, m1, s1 in ((0, 1, 1, 2), (1, 0.5, 1, 1.5))
+        ),
+    ),
+    "categorical": (
+        lambda: Categorical(probs=torch.tensor([[0.7, 0.2, 0.1]])),
+        lambda: Categorical(probs=torch.tensor([[0.1, 0.1, 0.8]])),
+        lambda: 0.7 * math.log(7) + 0.2 * math.log(2) + 0.1 * math.log(1 / 8),
+    ),
+    "multi-discrete": (
+        lambda: nets.MultiCategorical(torch.tensor([[0.7, 0.2, 0.1, 0.9, 0.1]]).log(), [3, 2]),
+        lambda: nets.MultiCategorical(torch.tensor([[0.1, 0.1, 0.8, 0.5, 0.5]]).log(), [3, 2]),
+        lambda: (
+            0.7 * math.log(7)
+            + 0.2 * math.log(2)
+            + 0.1 * math.log(1 / 8)
+            + 0.9 * math.log(1.8)
+            + 0.1 * math.log(0.2)
+        ),
+    ),
+    "multi-binary": (
+        lambda: Independent(Bernoulli(probs=torch.tensor([[0.9, 0.2]])), 1),
+        lambda: Independent(Bernoulli(probs=torch.tensor([[0.5, 0.6]])), 1),
+        lambda: (
+            0.9 * math.log(0.9 / 0.5)
+            + 0.1 * math.log(0.1 / 0.5)
+            + 0.2 * math.log(0.2 / 0.6)
+            + 0.8 * math.log(0.8 / 0.4)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_divergence_is_of_the_old_policy_from_the_new_for_every_distribution(case):
+    old, new, formula = CASES[case]
+    forward = float(nets.mean_kl(old(), new(), None, None))
+    backward = float(nets.mean_kl(new(), old(), None, None))
+    assert forward == pytest.approx(formula(), rel=1e-5)
+    assert abs(forward - backward) > 0.05  # the case can tell the directions apart
+    assert float(nets.mean_kl(old(), old(), None, None)) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_distribution_without_a_closed_form_gets_its_divergence_from_samples():
+    class Own:
+        def entropy(self):
+            return torch.zeros(3)
+
+    old, new = torch.tensor([-1.0, -2.0, -0.5]), torch.tensor([-0.5, -2.5, -0.4])
+    got = nets.mean_kl(Own(), Own(), old, new)
+    torch.testing.assert_close(got, nets.approx_kl(old, new))
+
+
+def test_a_column_becomes_a_row():
+    assert nets.flat(torch.zeros(4, 1)).shape == nets.flat(torch.zeros(4)).shape == (4,)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from spinup.algos.pytorch.common.offpolicy import flat, minimize
 from torch import nn
 from torch.optim import Adam
 
-from spinup.algos.pytorch.common.offpolicy import flat, minimize
 from spinup.algos.pytorch.ddpg import core
 from spinup.envs import make_env
 from spinup.policies.loading import load_policy_and_env

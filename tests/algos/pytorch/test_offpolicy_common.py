@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch import nn
-from torch.optim import SGD, Adam
-
-from spinup.algos.pytorch.common.acting import make_policy
 from spinup.algos.pytorch.common.offpolicy import (
     NoisyPolicy,
     SampledPolicy,
@@ -19,6 +15,10 @@ from spinup.algos.pytorch.common.offpolicy import (
     polyak_update,
     target_copy,
 )
+from torch import nn
+from torch.optim import SGD, Adam
+
+from spinup.algos.pytorch.common.acting import make_policy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.ddpg.ddpg import ddpg_update
 

@@ -8,8 +8,12 @@ import torch
 from gymnasium import spaces
 from torch.optim import SGD
 
-from spinup.algos.pytorch.reinforce.core import MLPPolicy
+from spinup.algos.pytorch.common.acting import NetPolicy
+from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
+from spinup.envs.probes import EpisodeEnd, ObservationReward
+from spinup.envs.streams import make_streams
+from spinup.runs.run import Scalar
 from spinup.utils.mpi_tools import Shards
 
 ONE = Shards(1)
@@ -85,3 +89,41 @@ def test_a_policy_alone_acts_steps_and_scores():
         assert (ac.pi(obs, best)[1] >= want - 1e-6).all()
         last = [m for m in ac.pi.modules() if isinstance(m, torch.nn.Linear)][-1]
         assert float(last.weight.detach().norm(dim=1).max()) == pytest.approx(0.01, rel=1e-4)
+
+
+# ---- rewards-to-go ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gathered(gather):
+    """A function that makes a policy and lets it gather one epoch, one part per shard."""
+
+    def make(env_fn, steps, shards=1):
+        parts = [make_streams(env_fn, 1, np.random.SeedSequence, 100) for _ in range(shards)]
+        ac = MLPPolicy(parts[0].observation_space, parts[0].action_space, hidden_sizes=(8,))
+        return ac, gather(parts, NetPolicy(ac.pi), steps)
+
+    return make
+
+
+def standardized(x):
+    return (x - x.mean()) / (x.std() + 1e-8)
+
+
+def test_a_cut_path_continues_with_the_average_return_and_a_dead_one_with_nothing(gathered):
+    for end, cut in (("terminated", 0.0), ("truncated", 10.0)):
+        ac, buffer = gathered(lambda end=end: EpisodeEnd(end=end, length=3), 3)
+        baseline = Scalar(10.0)
+        (batch,) = rewards_to_go(buffer, ac, 0.5, baseline)
+        want = np.array([1.75 + cut / 8, 1.5 + cut / 4, 1 + cut / 2])
+        np.testing.assert_allclose(batch["ret"], want, rtol=1e-6)
+        assert baseline.value == pytest.approx(want.mean(), rel=1e-6)
+        np.testing.assert_allclose(batch["adv"], standardized(want), rtol=1e-4)
+
+
+def test_the_baseline_is_the_mean_over_all_shards(gathered):
+    ac, buffer = gathered(ObservationReward, 4, shards=2)
+    baseline = Scalar(0.0)
+    batches = rewards_to_go(buffer, ac, 0.9, baseline)
+    rets = np.concatenate([b["ret"] for b in batches])
+    assert len(batches) == 2 and baseline.value == pytest.approx(rets.mean(), rel=1e-6)

@@ -1,4 +1,4 @@
-"""Acting: the fast way equals the plain one, samples follow their distribution, files load back."""
+"""Acting: the fast way equals the plain one, and samples follow their distribution."""
 
 import functools
 import warnings
@@ -10,9 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from spinup.algos.common.collect import Rollout, collect
-from spinup.algos.pytorch.common import acting as policies
-from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common import acting, nets
 from spinup.algos.pytorch.common.acting import (
     ActPolicy,
     NetPolicy,
@@ -25,11 +23,7 @@ from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
-from spinup.envs.space_json import space_to_json
 from spinup.envs.streams import make_streams
-from spinup.policies.networks import load_actor_critic
-from spinup.policies.saved import load_policy
-from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
@@ -65,11 +59,16 @@ def actor_critic(kind="Box", cls=nets.MLPActorCritic, **kwargs):
     return cls(OBS, ACTIONS[kind], **{"hidden_sizes": (16, 16), **kwargs})
 
 
-def rollout_of(policy, kind, n, steps=60):
-    streams = make_streams(lambda: Walk(ACTIONS[kind]), n, np.random.SeedSequence, 25)
-    rollout = Rollout(streams, steps)
-    collect(rollout, streams, policy, np.random.default_rng(4))
-    return rollout
+@pytest.fixture
+def rollout_of(gather):
+    """A function that lets a policy act for an epoch and returns what it gathered."""
+
+    def make(policy, kind, n, steps=60):
+        streams = make_streams(lambda: Walk(ACTIONS[kind]), n, np.random.SeedSequence, 25)
+        (rollout,) = gather([streams], policy, steps, seed=4).rollouts
+        return rollout
+
+    return make
 
 
 # ---- the fast way ----------------------------------------------------------------------------
@@ -77,7 +76,7 @@ def rollout_of(policy, kind, n, steps=60):
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_acting_in_numpy_equals_acting_through_torch_over_a_whole_rollout(kind, n):
+def test_acting_in_numpy_equals_acting_through_torch_over_a_whole_rollout(rollout_of, kind, n):
     ac = actor_critic(kind)
     fast = rollout_of(NetPolicy(ac.pi, fast=True), kind, n)
     slow = rollout_of(NetPolicy(ac.pi, fast=False), kind, n)
@@ -94,7 +93,7 @@ NUMPY_KNOWS = [nets.Tanh, nn.Tanh, nn.ReLU, nn.ELU, nn.Sigmoid, nn.SiLU, nn.Iden
 def test_every_activation_gives_in_numpy_what_it_gives_in_torch(activation):
     net = nets.mlp([3, 16, 16, 4], activation)
     obs = np.random.default_rng(0).normal(0, 3, (50, 3)).astype(np.float32)
-    fast, slow = policies.numpy_net(nn.Identity(), net), policies.torch_net(nn.Identity(), net)
+    fast, slow = acting.numpy_net(nn.Identity(), net), acting.torch_net(nn.Identity(), net)
     assert fast is not None
     np.testing.assert_allclose(fast(obs), slow(obs), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(fast(obs[:1]), slow(obs[:1]), rtol=1e-4, atol=1e-5)
@@ -106,17 +105,17 @@ def test_extreme_observations_raise_no_numerical_warnings(activation):
     obs = np.array([[1e4, -1e4, 1e4], [-1e4, 1e4, 0.0]], np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fast = policies.numpy_net(nn.Identity(), net)(obs)
-    slow = policies.torch_net(nn.Identity(), net)(obs)
+        fast = acting.numpy_net(nn.Identity(), net)(obs)
+    slow = acting.torch_net(nn.Identity(), net)(obs)
     np.testing.assert_allclose(fast, slow, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     "activation", [nn.GELU, functools.partial(nn.ELU, alpha=2.0), nn.Softplus, nn.LeakyReLU]
 )
-def test_an_activation_that_numpy_does_not_know_acts_through_torch(activation):
+def test_an_activation_that_numpy_does_not_know_acts_through_torch(rollout_of, activation):
     ac = actor_critic("Box", activation=activation)
-    assert policies.numpy_net(nn.Identity(), ac.pi.mu_net) is None
+    assert acting.numpy_net(nn.Identity(), ac.pi.mu_net) is None
     fast = rollout_of(NetPolicy(ac.pi, fast=True), "Box", 2, steps=5)
     slow = rollout_of(NetPolicy(ac.pi, fast=False), "Box", 2, steps=5)
     np.testing.assert_array_equal(fast.act, slow.act)
@@ -127,11 +126,11 @@ def test_a_subclass_of_a_known_layer_is_not_taken_for_it():
         def forward(self, x):
             return 2 * super().forward(x)
 
-    assert policies.numpy_net(nn.Identity(), nets.mlp([3, 4, 2], Twice)) is None
+    assert acting.numpy_net(nn.Identity(), nets.mlp([3, 4, 2], Twice)) is None
 
 
 @pytest.mark.parametrize("kind", ["Box", "Discrete"])
-def test_the_fast_way_normalises_observations_as_the_network_does(kind):
+def test_the_fast_way_normalizes_observations_as_the_network_does(rollout_of, kind):
     ac = actor_critic(kind, normalize_obs=True)
     obs_filter = ac.pi.obs_filter
     obs_filter.update(obs_filter.batch_sums(torch.randn(20, 3) * torch.tensor([1, 50, 0.01]) + 3))
@@ -152,7 +151,7 @@ def test_acting_does_not_change_the_observations():
     obs = np.random.default_rng(0).normal(size=(1, 3)).astype(np.float32)
     before = obs.copy()
     for activation in (nn.Tanh, nn.ReLU, nn.Identity):
-        policies.numpy_net(nn.Identity(), nets.mlp([3, 3], activation, activation))(obs)
+        acting.numpy_net(nn.Identity(), nets.mlp([3, 3], activation, activation))(obs)
         np.testing.assert_array_equal(obs, before)
 
 
@@ -309,7 +308,7 @@ def test_a_value_that_mixes_the_rows_of_a_batch_is_found_out():
 
 @pytest.mark.parametrize("cls", [Own, OwnBatched])
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_users_step_gives_values_and_log_probs_of_its_own_actions(cls, n):
+def test_a_users_step_gives_values_and_log_probs_of_its_own_actions(rollout_of, cls, n):
     ac = cls()
     rollout = rollout_of(StepPolicy(ac, "cpu"), "Box", n, steps=12)
     obs = torch.as_tensor(rollout.obs.reshape(-1, 3))
@@ -319,7 +318,7 @@ def test_a_users_step_gives_values_and_log_probs_of_its_own_actions(cls, n):
     assert (ac.calls == 12) if n == 1 else (ac.calls <= 12 * n + 2)
 
 
-def test_a_users_step_draws_from_a_seed_of_the_run():
+def test_a_users_step_draws_from_a_seed_of_the_run(rollout_of):
     def act():
         torch.manual_seed(0)
         ac = OwnBatched()
@@ -411,65 +410,6 @@ def test_a_users_policy_plays_through_its_act():
 
     get_action = make_get_action(Knows(), deterministic=True, action_space=ACTIONS["Box"])
     np.testing.assert_array_equal(get_action(np.ones(3)), get_action(np.ones(3)))
-
-
-# ---- saving and loading ----------------------------------------------------------------------
-
-
-def saved(ac, folder, **ac_kwargs):
-    """The network as a run saves it, read back as `load_policy` gives it."""
-    logger = Logger(output_dir=str(folder), quiet=True)
-    meta = {
-        "observation_space": space_to_json(OBS),
-        "action_space": space_to_json(ac.action_space),
-        "ac_kwargs": {"hidden_sizes": [16, 16], **ac_kwargs},
-    }
-    logger.setup_pytorch_saver(ac, policy_meta=meta)
-    logger.save_state({}, None)
-    logger.close()
-    return load_policy(folder)
-
-
-@pytest.mark.parametrize("cls", [nets.MLPActorCritic, MLPPolicy])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_loaded_network_has_the_same_weights_and_takes_the_same_actions(tmp_path, kind, cls):
-    ac = actor_critic(kind, cls, normalize_obs=True, activation=nn.ReLU)
-    obs_filter = ac.pi.obs_filter
-    obs_filter.update(obs_filter.batch_sums(torch.randn(20, 3) * 4 + 3))
-    loaded = load_actor_critic(*saved(ac, tmp_path, normalize_obs=True, activation="ReLU"))
-    assert type(loaded) is cls and not loaded.training
-    state = loaded.state_dict()
-    assert set(state) == set(ac.state_dict())
-    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
-    for deterministic in (True, False):
-        one, other = (
-            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
-        )
-        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
-            np.testing.assert_array_equal(one(x), other(x))
-
-
-class Mine(nets.MLPActorCritic):
-    """A user's class, at the top of a module so that it can be found by its name."""
-
-
-def test_a_users_class_is_loaded_only_where_the_caller_says_so(tmp_path):
-    ac = actor_critic("Box", Mine)
-    meta, tensors = saved(ac, tmp_path)
-    assert meta["class"]["qualname"] == "Mine"
-    with pytest.raises(SpinupError, match="pass it as actor_critic"):
-        load_actor_critic(meta, tensors)
-    loaded = load_actor_critic(meta, tensors, actor_critic=Mine)
-    assert type(loaded) is Mine and torch.equal(loaded.v.v_net[0].weight, ac.v.v_net[0].weight)
-
-
-def test_weights_that_do_not_fit_are_an_error(tmp_path):
-    meta, tensors = saved(actor_critic("Box"), tmp_path)
-    meta["ac_kwargs"]["hidden_sizes"] = [8]
-    with pytest.raises(SpinupError, match="do not fit"):
-        load_actor_critic(meta, tensors)
-    with pytest.raises(SpinupError, match="do not fit"):
-        load_actor_critic({**meta, "ac_kwargs": {"depth": 3}}, tensors)
 
 
 # ---- actors of the off-policy algorithms -----------------------------------------------------
@@ -577,22 +517,3 @@ def test_off_policy_algorithms_act_through_act_even_where_there_is_a_step():
     ac = Both(OBS, BOXES["Box"], hidden_sizes=(4,))
     assert isinstance(make_policy(ac, on_policy=False), ActPolicy)
     assert isinstance(make_policy(ac), StepPolicy)
-
-
-@pytest.mark.parametrize(
-    ("algo", "space"),
-    [(algo, BOXES["Box"]) for algo in CLASSES] + [("sac", ACTIONS["Discrete from 5"])],
-)
-def test_a_loaded_off_policy_network_takes_the_same_actions(tmp_path, algo, space):
-    ac = CLASSES[algo](OBS, space, hidden_sizes=(16, 16), activation=nn.Tanh)
-    loaded = load_actor_critic(*saved(ac, tmp_path, activation="Tanh"))
-    assert type(loaded) is CLASSES[algo] and not loaded.training
-    state = loaded.state_dict()
-    assert set(state) == set(ac.state_dict())
-    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
-    for deterministic in (True, False):
-        one, other = (
-            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
-        )
-        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
-            np.testing.assert_array_equal(one(x), other(x))
