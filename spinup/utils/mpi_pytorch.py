@@ -38,7 +38,7 @@ def mpi_avg_grads(module: nn.Module) -> None:
     n = len(average) - len(params)
     for p, grad, some in zip(params, unflatten(average[:n], params), average[n:], strict=True):
         # nowhere a gradient: an optimizer must skip it, as it does in a single process
-        p.grad = grad.to(p) if some > 0 else None
+        p.grad = torch.empty_like(p).copy_(grad) if some > 0 else None
 
 
 def sync_params(module: nn.Module) -> None:

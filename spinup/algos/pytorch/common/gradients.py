@@ -27,12 +27,8 @@ class Adam(torch.optim.Adam):
 
     def zero_grad(self, set_to_none=True):
         """Forget all gradients."""
-        for p in self.parameters():
+        for p in _parameters(self):
             p.grad = None
-
-    def parameters(self):
-        """All parameters, in order."""
-        return [p for group in self.param_groups for p in group["params"]]
 
     def step(self, closure=None):
         """Take a step along the gradients."""
@@ -55,6 +51,10 @@ class Adam(torch.optim.Adam):
     step.hooked = True  # torch need not wrap it for its profiler, which graphs know nothing of
 
 
+def _parameters(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def over_shards(losses, module, shards):
     """Yield the loss of each local shard to call `backward` on; leave the mean gradient in `.grad`.
 
@@ -74,7 +74,7 @@ def over_shards(losses, module, shards):
     if parts:
         mean = shard_mean(parts, shards)  # one message
         for p, grad in zip(params, unflatten(mean, params), strict=True):
-            p.grad = grad
+            p.grad.copy_(grad)  # keeps the strides of p, which fused Adam relies on
 
 
 def evaluate(compute_loss, batches, shards):
@@ -97,7 +97,7 @@ def clip_grad_norm(optimizer, max_grad_norm):
     """Scale the gradients of `optimizer` down to this norm, all of them together; None does not."""
     if max_grad_norm is None:
         return
-    params = optimizer.parameters()
+    params = _parameters(optimizer)
     if not torch.compiler.is_compiling():
         torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
         return
