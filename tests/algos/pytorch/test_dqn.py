@@ -240,29 +240,6 @@ def test_taking_over_the_weights_draws_from_no_generator():
 
 # ---- exploration ---------------------------------------------------------------------------------
 
-
-class Always:
-    """A policy that always takes action 0."""
-
-    def __call__(self, obs, rng):
-        return np.zeros(len(obs), np.int64), None, None
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
-def test_a_share_epsilon_of_the_actions_is_uniformly_random(epsilon):
-    policy, rng = core.EpsilonGreedy(Always(), 4), np.random.default_rng(0)
-    policy.epsilon = epsilon
-    acts = np.stack([policy(np.zeros((3, 2)), rng) for _ in range(10_000)])
-    assert policy.epsilon == epsilon  # acting changes nothing
-    expected = np.array([1 - epsilon + epsilon / 4, *[epsilon / 4] * 3])
-    for env in range(3):  # each environment for itself
-        share = np.bincount(acts[:, env], minlength=4) / len(acts)
-        np.testing.assert_allclose(share, expected, atol=0.02)
-    together = np.mean((acts[:, 0] > 0) & (acts[:, 1] > 0))
-    assert together == pytest.approx((0.75 * epsilon) ** 2, abs=0.02)
-    assert acts.dtype.kind == "i"
-
-
 SMALL = {
     "steps_per_epoch": 60,
     "batch_size": 8,

@@ -1,15 +1,10 @@
 """Whole runs of the off-policy algorithms: spaces of all shapes, policies that load and repeat."""
 
-import copy
-
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from spinup.algos.pytorch.common.offpolicy import flat, minimize
-from torch import nn
-from torch.optim import Adam
 
 from spinup.algos.pytorch.ddpg import core
 from spinup.envs import make_env
@@ -19,10 +14,6 @@ from spinup.utils.errors import SpinupError
 TINY = {"start_steps": 10, "update_after": 10, "update_every": 5, "batch_size": 8}
 TINY |= {"num_test_episodes": 0, "num_threads": 1}
 ASYMMETRIC = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))
-
-
-def test_a_column_becomes_a_row():
-    assert flat(torch.zeros(4, 1)).shape == flat(torch.zeros(4)).shape == (4,)
 
 
 # ---- spaces ----------------------------------------------------------------------------------
@@ -134,78 +125,3 @@ def test_test_episodes_change_nothing_but_their_own_columns(train, algo, env_id)
     np.testing.assert_equal(rows, plain.rows)
     for p, q in zip(plain.ac.parameters(), tested.ac.parameters(), strict=True):
         assert torch.equal(p, q)
-
-
-# ---- Adam ------------------------------------------------------------------------------------
-
-ADAMS = {
-    "plain": {"fused": True},
-    "betas": {"fused": True, "betas": (0.5, 0.9), "eps": 1e-3},
-    "not fused": {},
-    "weight decay": {"fused": True, "weight_decay": 0.1},
-    "amsgrad": {"fused": True, "amsgrad": True},
-    "maximize": {"fused": True, "maximize": True},
-    "decoupled": {"fused": True, "weight_decay": 0.1, "decoupled_weight_decay": True},
-}
-
-
-@pytest.mark.parametrize("kind", list(ADAMS))
-def test_a_step_of_adam_is_torchs_own_bit_for_bit(kind):
-    torch.manual_seed(0)
-    mine = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
-    torchs = copy.deepcopy(mine)
-    ours, own = (Adam(net.parameters(), lr=0.01, **ADAMS[kind]) for net in (mine, torchs))
-    for i in range(8):
-        x = torch.randn(6, 5)
-        if i == 3:  # a schedule, then a resumed run
-            for optimizer in (ours, own):
-                optimizer.param_groups[0]["lr"] = 0.003
-        if i == 5:
-            ours.load_state_dict(copy.deepcopy(own.state_dict()))
-        minimize(mine(x).square().mean(), ours)
-        own.zero_grad()
-        torchs(x).square().mean().backward()
-        own.step()
-        for p, q in zip(mine.parameters(), torchs.parameters(), strict=True):
-            assert torch.equal(p, q)
-    for p, q in zip(mine.parameters(), torchs.parameters(), strict=True):
-        for key, value in own.state[q].items():
-            assert torch.equal(ours.state[p][key], value)
-
-
-def test_a_step_of_adam_in_two_groups_with_rates_of_their_own():
-    torch.manual_seed(0)
-    mine = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 1)])
-    torchs = copy.deepcopy(mine)
-    ours, own = (
-        Adam(
-            [{"params": net[0].parameters()}, {"params": net[1].parameters(), "lr": 0.1}],
-            lr=0.01,
-            fused=True,
-        )
-        for net in (mine, torchs)
-    )
-    for _ in range(4):
-        x = torch.randn(6, 3)
-        minimize(mine[1](mine[0](x)).square().mean(), ours)
-        own.zero_grad()
-        torchs[1](torchs[0](x)).square().mean().backward()
-        own.step()
-    assert all(
-        torch.equal(p, q) for p, q in zip(mine.parameters(), torchs.parameters(), strict=True)
-    )
-
-
-def test_adam_leaves_a_parameter_alone_in_the_steps_that_do_not_use_it():
-    torch.manual_seed(0)
-    mine = nn.ModuleList([nn.Linear(3, 1), nn.Linear(3, 1)])
-    torchs = copy.deepcopy(mine)
-    ours, own = (Adam(net.parameters(), lr=0.01, fused=True) for net in (mine, torchs))
-    for used in ([0, 1], [0], [0, 1], [1], [0, 1]):
-        x = torch.randn(6, 3)
-        minimize(sum(mine[i](x).square().mean() for i in used), ours)
-        own.zero_grad()
-        sum(torchs[i](x).square().mean() for i in used).backward()
-        own.step()
-        pairs = zip(mine.parameters(), torchs.parameters(), strict=True)
-        assert all(torch.equal(p, q) for p, q in pairs)

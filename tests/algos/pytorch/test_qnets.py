@@ -17,6 +17,7 @@ from spinup.algos.pytorch.common.qnets import (
     MLPDiscreteQFunction,
     MLPQFunction,
     SquashedGaussianMLPActor,
+    action_limits,
     bounds,
     twin_q,
 )
@@ -449,3 +450,11 @@ def test_two_critics_flatten_images_as_each_does_alone():
     obs, act = torch.randn(7, 2, 2, 3), torch.randn(7, 2)
     for one, q in zip(twin_q(ac, obs, act), (ac.q1, ac.q2), strict=True):
         torch.testing.assert_close(one, q(obs, act))
+
+
+def test_limits_of_an_action_space_are_its_bounds_to_the_last_bit():
+    low = np.array([[-0.1, 1e-7], [3, -1e6]], np.float32)
+    high = np.array([[0.3, 1], [3.0000002, 1e6]], np.float32)
+    got = action_limits(spaces.Box(low, high), "cpu")
+    assert [x.tolist() for x in got] == [low.ravel().tolist(), high.ravel().tolist()]
+    assert {x.dtype for x in got} == {torch.float32}
