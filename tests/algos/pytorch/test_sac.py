@@ -12,8 +12,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 from torch.distributions import Categorical
-from torch.optim import SGD, Adam
+from torch.optim import SGD
 
+from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.sac import core
 from spinup.algos.pytorch.sac.sac import (
     compute_loss_alpha,
@@ -344,11 +345,11 @@ def test_the_temperature_rises_below_the_target_entropy_and_falls_above_it(train
 def test_a_learned_temperature_never_becomes_negative():
     temperature = core.Temperature("auto")
     assert temperature.learned and float(temperature.log_alpha.exp().detach()) == 1.0
-    optimizer = Adam([temperature.log_alpha], lr=1.0)
+    optimizer = Adam([temperature.log_alpha], lr=1.0, fused=False)
     for _ in range(60):
-        core.minimize(
-            compute_loss_alpha(temperature.log_alpha, torch.tensor([-9.0]), 1.0), optimizer
-        )
+        optimizer.zero_grad()
+        compute_loss_alpha(temperature.log_alpha, torch.tensor([-9.0]), 1.0).backward()
+        optimizer.step()
     assert 0 < float(temperature.log_alpha.exp().detach()) < 1e-3
 
 
@@ -387,8 +388,6 @@ def test_a_temperature_of_zero_is_plain_learning(train, tmp_path):
 def test_a_wrong_temperature_is_refused_before_anything_is_created(train, tmp_path, alpha):
     with pytest.raises(SpinupError, match=r"alpha=.* must be a number, zero or more, or 'auto'"):
         train("sac", "Pendulum-v1", alpha=alpha)
-    with pytest.raises(SpinupError, match="alpha="):
-        core.Temperature(alpha)
     assert list(tmp_path.iterdir()) == []
 
 

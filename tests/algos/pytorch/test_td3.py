@@ -10,6 +10,7 @@ from gymnasium import spaces
 from torch import nn
 from torch.optim import SGD
 
+from spinup.algos.pytorch.common.qnets import action_limits
 from spinup.algos.pytorch.td3 import core, td3
 from spinup.algos.pytorch.td3.td3 import (
     compute_loss_pi,
@@ -98,7 +99,7 @@ def test_the_gradient_of_the_critics_does_not_reach_policies_or_targets(nets):
 
 def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
     ac, ac_targ, batch = mlp_nets
-    limits = core.action_limits(BOX, "cpu")
+    limits = action_limits(BOX, "cpu")
 
     def loss_q():
         torch.manual_seed(0)  # the same smoothing noise every time
@@ -127,7 +128,7 @@ class Constant(nn.Module):
 
 
 def smoothed(linear, action, n, target_noise, noise_clip):
-    limits = core.action_limits(BOX, "cpu")
+    limits = action_limits(BOX, "cpu")
     ac_targ = linear.AC(pi=Constant(*action))
     return smoothed_action(ac_targ, torch.zeros(n, 1), target_noise, noise_clip, *limits)
 
@@ -172,13 +173,6 @@ def test_without_noise_the_target_action_is_the_target_policys(linear):
     np.testing.assert_array_equal(a2, np.float32([[1.5, 0.3]] * 2))
 
 
-def test_limits_are_the_bounds_bit_for_bit():
-    low, high = np.array([[0.1, -7.3]], np.float32), np.array([[0.7, 1e-3]], np.float32)
-    limits = core.action_limits(spaces.Box(low, high), "cpu")
-    np.testing.assert_array_equal(limits[0], low.reshape(-1))
-    np.testing.assert_array_equal(limits[1], high.reshape(-1))
-
-
 # ---- updates ---------------------------------------------------------------------------------
 
 
@@ -207,7 +201,7 @@ def test_an_update_is_a_step_of_the_critics_then_one_of_the_policy_then_targets_
 def test_an_update_without_the_policy_moves_the_critics_alone(mlp_nets):
     ac, ac_targ, batch = mlp_nets
     before, targets = copy.deepcopy(ac), copy.deepcopy(ac_targ)
-    limits = core.action_limits(BOX, "cpu")
+    limits = action_limits(BOX, "cpu")
     info = td3_update(ac, ac_targ, *sgd(ac), batch, limits, update_policy=False)
     assert same(ac.pi, before.pi) and same(ac_targ, targets) and "LossPi" not in info
     assert not same(ac.q1, before.q1) and not same(ac.q2, before.q2)
@@ -215,7 +209,7 @@ def test_an_update_without_the_policy_moves_the_critics_alone(mlp_nets):
 
 def test_each_step_touches_only_its_own_parameters(mlp_nets):
     ac, ac_targ, batch = mlp_nets
-    limits = core.action_limits(BOX, "cpu")
+    limits = action_limits(BOX, "cpu")
     before = copy.deepcopy(ac)
     td3_update(ac, ac_targ, *sgd(ac, pi_lr=0.0), batch, limits)
     assert same(ac.pi, before.pi) and not same(ac.q1, before.q1) and not same(ac.q2, before.q2)
@@ -227,7 +221,7 @@ def test_each_step_touches_only_its_own_parameters(mlp_nets):
 
 def test_the_policy_step_leaves_no_gradient_in_the_critics(mlp_nets):
     ac, ac_targ, batch = mlp_nets
-    limits, critics = core.action_limits(BOX, "cpu"), [*ac.q1.parameters(), *ac.q2.parameters()]
+    limits, critics = action_limits(BOX, "cpu"), [*ac.q1.parameters(), *ac.q2.parameters()]
     loss, _ = compute_loss_q(ac, ac_targ, batch, GAMMA, 0.0, 0.5, limits)
     grads = torch.autograd.grad(loss, critics)
     td3_update(ac, ac_targ, *sgd(ac, q_lr=0.0), batch, limits, True, GAMMA, 0.9, 0.0, 0.5)
