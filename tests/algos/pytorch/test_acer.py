@@ -20,14 +20,9 @@ from torch.optim import SGD
 from spinup.algos.common import replay
 from spinup.algos.pytorch.acer import acer as module
 from spinup.algos.pytorch.acer import core
-from spinup.algos.pytorch.acer.acer import (
-    acer_update,
-    compute_loss_pi,
-    compute_loss_q,
-    retrace,
-    trust_region,
-)
-from spinup.algos.pytorch.acer.core import Behavior, MLPActorCritic, TrajectoryBuffer
+from spinup.algos.pytorch.acer.acer import acer_update, compute_loss_pi
+from spinup.algos.pytorch.acer.core import CategoricalBehavior, MLPActorCritic, TrajectoryBuffer
+from spinup.algos.pytorch.acer.retrace import compute_loss_q, retrace, trust_region
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, make_env
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
@@ -509,12 +504,13 @@ def test_mu_is_the_distribution_that_actions_are_sampled_from():
     with torch.no_grad():
         ac.pi.logits_net[-2].weight.mul_(5)
     obs = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
-    policy, rng, state = Behavior(ac.pi), np.random.default_rng(1), np.random.get_state()[1].copy()
+    policy, rng = CategoricalBehavior(ac.pi), np.random.default_rng(1)
+    state = np.random.get_state()[1].copy()
     counts = np.zeros((3, 4))
     for _ in range(4000):
         counts[np.arange(3), policy(obs, rng)] += 1
     want = ac.pi(torch.as_tensor(obs))[0].probs.detach().numpy()
-    np.testing.assert_allclose(np.exp(policy.logmu), want, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(policy.behavior), want, rtol=1e-5)
     np.testing.assert_allclose(counts / 4000, want, atol=4 * np.sqrt(0.25 / 4000))
     assert want.max() > 0.4
     assert (np.random.get_state()[1] == state).all()  # nothing came from the global generator
@@ -523,26 +519,26 @@ def test_mu_is_the_distribution_that_actions_are_sampled_from():
 def test_mu_belongs_to_the_parameters_that_acted():
     ac = MLPActorCritic(OBS, spaces.Discrete(4), hidden_sizes=(8,))
     obs, rng = np.ones((2, 3), np.float32), np.random.default_rng(0)
-    policy = Behavior(ac.pi)
+    policy = CategoricalBehavior(ac.pi)
     policy(obs, rng)
-    first = policy.logmu.copy()
+    first = policy.behavior.copy()
     with torch.no_grad():
         for p in ac.pi.parameters():
             p.add_(torch.randn_like(p))
     policy(obs, rng)
-    np.testing.assert_array_equal(policy.logmu, first)
+    np.testing.assert_array_equal(policy.behavior, first)
     policy.begin(rng)
     policy(obs, rng)
     want = ac.pi(torch.as_tensor(obs))[0].logits.detach().numpy()
-    np.testing.assert_allclose(policy.logmu, want, rtol=1e-4, atol=1e-6)
-    assert np.abs(policy.logmu - first).max() > 0.01
+    np.testing.assert_allclose(policy.behavior, want, rtol=1e-4, atol=1e-6)
+    assert np.abs(policy.behavior - first).max() > 0.01
 
 
 def test_a_policy_of_the_users_own_acts_through_torch():
     pi = TablePi(np.log([[0.9, 0.1], [0.2, 0.8]]))
-    policy = Behavior(nn.Sequential(nn.Flatten(0), Indexed(pi)))
+    policy = CategoricalBehavior(nn.Sequential(nn.Flatten(0), Indexed(pi)))
     acts = [policy(np.array([[0], [1]]), np.random.default_rng(i)) for i in range(500)]
-    np.testing.assert_allclose(np.exp(policy.logmu), [[0.9, 0.1], [0.2, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(policy.behavior), [[0.9, 0.1], [0.2, 0.8]], rtol=1e-6)
     np.testing.assert_allclose(np.mean(acts, 0), [0.1, 0.8], atol=0.07)
 
 
@@ -587,7 +583,7 @@ def store(buffer, t, **changes):
         "rew": here[:, 0] / 10,
         "obs2": here + 1,
         "done": np.zeros(n, bool),
-        "logmu": -here - [[0.0, 0.5]],
+        "behavior": -here - [[0.0, 0.5]],
         "ended": [],
         **changes,
     }
@@ -637,7 +633,7 @@ def test_images_stay_bytes_in_memory_and_are_numbers_in_a_batch():
     buffer = TrajectoryBuffer(2, (2, 2), 3, 8, obs_dtype=np.uint8)
     image = np.full((2, 2, 2), 200, np.uint8)
     for _ in range(3):
-        buffer.store(image, [0, 2], [1.0, 2.0], image, [True, False], logmu=0, ended=[0])
+        buffer.store(image, [0, 2], [1.0, 2.0], image, [True, False], behavior=0, ended=[0])
     assert buffer.ring.data["obs"].dtype == buffer.ring.data["obs2"].dtype == np.uint8
     batch = buffer.newest(2)
     assert batch["obs"].dtype == torch.float32 and float(batch["obs"].max()) == 200
@@ -685,8 +681,8 @@ def test_resets_of_a_vector_environment_are_kept_as_such():
     store(buffer, 3, ended=[1])
     one = np.array([[4.0]])
     only_first = {"obs": one, "act": [1], "rew": [0.5], "obs2": one + 1, "done": [False]}
-    store(buffer, 4, **only_first, valid=np.array([True, False]))
-    store(buffer, 5, obs=np.array([[5.0], [50.0]]), valid=np.array([True, True]))
+    store(buffer, 4, **only_first, took=np.array([True, False]))
+    store(buffer, 5, obs=np.array([[5.0], [50.0]]), took=np.array([True, True]))
     batch = buffer.newest(4)
     assert batch["valid"].tolist() == [[1, 1], [1, 1], [1, 0], [1, 1]]
     assert batch["ended"][:2].tolist() == [[0, 0], [0, 1]]

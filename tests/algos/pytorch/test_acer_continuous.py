@@ -16,7 +16,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.optim import SGD
 
-from spinup.algos.pytorch.acer import continuous as module
+from spinup.algos.pytorch.acer import acer as module
 from spinup.algos.pytorch.acer import core
 from spinup.algos.pytorch.acer.continuous import continuous_loss_pi, continuous_update
 from spinup.algos.pytorch.acer.core import GaussianBehavior, MLPActorCritic, StochasticDuelingQ
@@ -96,16 +96,16 @@ def test_actions_are_sampled_around_the_mean_that_is_kept():
     act = policy(obs, rng)
     with torch.no_grad():
         mean = ac.pi(torch.from_numpy(obs))[0].mean.numpy()
-    np.testing.assert_allclose(policy.logmu, mean, atol=1e-6)
+    np.testing.assert_allclose(policy.behavior, mean, atol=1e-6)
     np.testing.assert_allclose(act.mean(0), mean[0], atol=0.02)
     np.testing.assert_allclose(act.std(0), [0.6, 0.075], rtol=0.02)
     with torch.no_grad():
         ac.pi.mu_net[0].bias += 1.0
     policy(obs[:1], rng)  # the copy that acts is renewed between updates alone
-    np.testing.assert_allclose(policy.logmu, mean[:1], atol=1e-6)
+    np.testing.assert_allclose(policy.behavior, mean[:1], atol=1e-6)
     policy.begin(rng)
     policy(obs[:1], rng)
-    assert np.abs(policy.logmu - mean[:1]).min() > 1e-3
+    assert np.abs(policy.behavior - mean[:1]).min() > 1e-3
 
 
 def test_a_policy_of_the_users_own_acts_through_torch():
@@ -115,7 +115,7 @@ def test_a_policy_of_the_users_own_acts_through_torch():
 
     policy, obs = GaussianBehavior(Own()), np.full((20000, 3), 0.25, np.float32)
     act = policy(obs, np.random.default_rng(0))
-    np.testing.assert_allclose(policy.logmu, np.full((20000, 2), 0.5))
+    np.testing.assert_allclose(policy.behavior, np.full((20000, 2), 0.5))
     np.testing.assert_allclose(act.std(0), [0.5, 2.0], rtol=0.02)
 
 
@@ -161,7 +161,7 @@ def random_case(seed=0, t=5, n=3):
     flags = {k: torch.zeros(t, n).double() for k in ("done", "ended")}
     flags["done"][2, 0] = flags["ended"][2, 0] = flags["ended"][1, 1] = 1  # dies; is cut
     batch = {"obs": normal(t, n, 3), "act": normal(t, n, 2), "rew": normal(t, n)}
-    batch |= {"obs2": normal(t, n, 3), "logmu": normal(t, n, 2), **flags}
+    batch |= {"obs2": normal(t, n, 3), "mu": normal(t, n, 2), **flags}
     goes_on = (1 - flags["ended"][:-1]).unsqueeze(-1)
     batch["obs2"][:-1].lerp_(batch["obs"][1:], goes_on)
     return ac, pi_avg, {**batch, "valid": torch.ones(t, n).double()}
@@ -188,7 +188,7 @@ def reference_update(ac, pi_avg, batch, lr, gamma, c, delta, polyak, n_samples):
                 q_ret = q_opc = (1 - row["done"]) * ac.q.v(row["obs2"]).detach()
             q_ret, q_opc = row["rew"] + gamma * q_ret, row["rew"] + gamma * q_opc
             phi = center + half * ac.pi.mu_net(o)
-            mu = Normal(row["logmu"], std)
+            mu = Normal(row["mu"], std)
             pi = Normal(phi.detach(), std)
             rho = float((pi.log_prob(a) - mu.log_prob(a)).sum().exp())
             other = a1[t, i]
@@ -301,8 +301,8 @@ def test_the_action_is_kept_as_it_was_sampled(train, updates):
     act = torch.cat([batch["act"].reshape(-1) for batch, _ in updates])
     assert act.abs().max() > 2.5  # the environment takes at most 2
     fresh, mean = updates[0]
-    torch.testing.assert_close(fresh["logmu"], mean, rtol=1e-4, atol=1e-5)
-    noise = (torch.cat([b["act"] - b["logmu"] for b, _ in updates]) / 4.0).reshape(-1)
+    torch.testing.assert_close(fresh["mu"], mean, rtol=1e-4, atol=1e-5)
+    noise = (torch.cat([b["act"] - b["mu"] for b, _ in updates]) / 4.0).reshape(-1)
     assert 0.8 < float(noise.std()) < 1.2  # 2.0 times half the range of 4
 
 

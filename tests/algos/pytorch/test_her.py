@@ -1,8 +1,10 @@
 """Hindsight Experience Replay: which goals transitions are replayed with, and what comes of it."""
 
 import functools
+import inspect
 import itertools
 import os
+import signal
 from types import SimpleNamespace
 
 import gymnasium
@@ -12,20 +14,24 @@ import torch
 from gymnasium import spaces
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.dqn import core as dqn_core
 from spinup.algos.pytorch.her import core
-from spinup.algos.pytorch.her.core import STRATEGIES
+from spinup.algos.pytorch.her import her as module
 from spinup.algos.pytorch.her.her import her, her_update, hindsight_goals, relabel
+from spinup.algos.pytorch.td3 import td3 as td3_module
 from spinup.algos.pytorch.td3.td3 import td3_update
 from spinup.envs import make_env
 from spinup.envs.bitflip import BitFlip
 from spinup.envs.goals import Goals
 from spinup.policies.loading import load_policy_and_env
 from spinup.policies.play import run_policy
+from spinup.runs.arguments import ARGUMENTS
 from spinup.runs.packing import pack, unpack
-from spinup.runs.run import StopTraining
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import Seeds
+
+STRATEGIES = ARGUMENTS["strategy"].domain.words
 
 # ---- which goals ---------------------------------------------------------------------------------
 
@@ -92,7 +98,7 @@ def test_goals_are_drawn_from_the_generator_that_is_given(strategy):
 
 
 def test_a_strategy_that_there_is_not_is_refused():
-    with pytest.raises(SpinupError, match="one of future, final, episode, random"):
+    with pytest.raises(ValueError, match="there is no strategy 'past'"):
         hindsight_goals(ACHIEVED, "past", 1, np.random.default_rng(0), ACHIEVED)
 
 
@@ -130,7 +136,7 @@ class Replies:
         return self.replies
 
 
-def test_relabelling_with_the_final_goal_by_hand():
+def test_relabeling_with_the_final_goal_by_hand():
     copies = relabel(episode(), GOALS, "final", 1, None)
     end = [0, 1]
     np.testing.assert_array_equal(copies["obs"], rows(BITS[:-1], end))
@@ -141,7 +147,7 @@ def test_relabelling_with_the_final_goal_by_hand():
 
 
 @pytest.mark.parametrize("strategy", ["future", "episode"])
-def test_relabelling_with_goals_of_the_episode_by_hand(strategy):
+def test_relabeling_with_goals_of_the_episode_by_hand(strategy):
     replies = [[0, 2], [1, 2], [2, 2]]  # of which transition each copy gets the goal
     copies = relabel(episode(), GOALS, strategy, 2, Replies(replies))
     new = BITS[1:][[0, 2, 1, 2, 2, 2]]
@@ -152,7 +158,7 @@ def test_relabelling_with_goals_of_the_episode_by_hand(strategy):
     np.testing.assert_array_equal(copies["done"], [True, False, True, False, True, True])
 
 
-def test_relabelling_with_goals_of_the_past_by_hand():
+def test_relabeling_with_goals_of_the_past_by_hand():
     past = np.array([[1, 1], [0, 0], [1, 0]], np.float32)
     copies = relabel(episode(), GOALS, "random", 1, Replies([[0], [0], [1]]), past)
     new = np.array([[1, 1], [1, 1], [0, 0]], np.float32)
@@ -287,7 +293,7 @@ def her_run(train, monkeypatch):
         kept.append(make_replay_buffer(*args, **kwargs))
         return kept[-1]
 
-    monkeypatch.setattr(core, "make_replay_buffer", keep)
+    monkeypatch.setattr(module, "make_replay_buffer", keep)
 
     def run(env=BITFLIP, **kwargs):
         result = train("her", env, **{**SMALL, **kwargs})
@@ -378,7 +384,7 @@ def test_the_buffer_holds_whole_episodes_and_k_copies_and_nothing_crosses(
     np.testing.assert_array_equal(rows["obs2"][:, seen], after)
     real = goal[:, 2] == 1000
     assert real.sum() == n_real
-    # every step of every whole episode once as it was, and three times relabelled
+    # every step of every whole episode once as it was, and three times relabeled
     for which, times in ((real, 1), (~real, 3)):
         pages, counts = np.unique(after[which], axis=0, return_counts=True)
         assert len(pages) == n_real and set(counts) == {times}
@@ -459,7 +465,7 @@ def test_parts_that_are_not_side_by_side_are_picked_one_by_one():
     assert ac.inputs(np.arange(5.0)[None]).tolist() == [[0, 3, 4]]
 
 
-def test_inputs_are_normalised_by_what_the_networks_have_seen_hindsight_included(her_run):
+def test_inputs_are_normalized_by_what_the_networks_have_seen_hindsight_included(her_run):
     run = her_run(Reach, num_test_episodes=3)
     seen = run.buffer.ring.data["obs"][: len(run.buffer), 2:].astype(np.float64)
     norm = run.ac.obs_filter
@@ -490,7 +496,7 @@ def test_a_saved_policy_acts_in_its_environment_as_the_trained_one(her_run, base
     run = her_run(env, base=base, ac_kwargs={"hidden_sizes": (8,), "activation": torch.nn.Tanh})
     loaded, get_action = load_policy_and_env(run.dir, deterministic=True)
     assert loaded.observation_space.shape == (12,) and loaded.unwrapped.n == 4
-    ours = core.make_goal_get_action(run.ac)
+    ours = run.ac.make_get_action(deterministic=True)
     for seed in range(20):
         o, _ = loaded.reset(seed=seed)
         assert get_action(o) == ours(o)
@@ -560,16 +566,17 @@ def test_a_run_stopped_in_the_middle_of_episodes_ends_as_one_never_stopped(
     def stop_after(n):
         polls = itertools.count()
 
-        def poll(self):
+        def stop_requested(self):
             if next(polls) == n:
-                raise StopTraining
+                signal.raise_signal(signal.SIGTERM)
+            return TorchRun.stop_requested(self)
 
-        monkeypatch.setattr(core.GoalRun, "_poll", poll)
+        monkeypatch.setattr(core.GoalRun, "stop_requested", stop_requested)
 
     whole = run("whole")
     for i, n in enumerate(stops):  # in the middle of an epoch, once in that of its test episodes
         stop_after(n)
-        with pytest.raises(StopTraining):
+        with pytest.raises(SystemExit, match=f"{128 + signal.SIGTERM}"):
             run("stopped", resume=i > 0)
     stop_after(-1)
     resumed = run("stopped", resume=True)
@@ -648,8 +655,14 @@ def test_an_episode_that_could_not_be_restored_ends_where_it_was():
         (BITFLIP, {"strategy": "futur"}, "did you mean future"),
         (BITFLIP, {"k": -1}, "k=-1 must be a whole number"),
         (BITFLIP, {"k": 1.5}, "k=1.5 must be a whole number"),
-        (BITFLIP, {"base_kwargs": {"act_noise": 0.1}}, "'act_noise', and dqn takes eps_start"),
+        (
+            BITFLIP,
+            {"base_kwargs": {"act_noise": 0.1}},
+            "no entry 'act_noise' for dqn.*eps_",
+        ),
         (Reach, {"base_kwargs": {"act_nose": 0.1}}, "did you mean act_noise"),
+        (Reach, {"base": "sac", "base_kwargs": {"alpha": "Auto"}}, "alpha='Auto' must be a number"),
+        (BITFLIP, {"base_kwargs": {"eps_end": 2}}, "eps_end=2 must be a number between 0 and 1"),
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence_before_anything_is_written(
@@ -661,20 +674,58 @@ def test_wrong_input_is_refused_in_one_sentence_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_of_the_base_reach_it_and_the_others_are_its_own_defaults():
-    given = core.base_options("td3", {"policy_delay": 3})
-    defaults = {"act_noise": 0.1, "target_noise": 0.2, "noise_clip": 0.5}
-    assert given == {**defaults, "policy_delay": 3}
+@pytest.fixture
+def learners(monkeypatch):
+    """Which learners HER made, and with which options."""
+    made = []
+
+    def watch(name, make):
+        def learner(run, ac, **options):
+            made.append((name, ac, options))
+            return make(run, ac, **options)
+
+        # HER asks the signature which options there are
+        return functools.wraps(make)(learner)
+
+    for name, base in core.BASES.items():
+        watched = base._replace(learner=watch(name, base.learner))
+        monkeypatch.setitem(core.BASES, name, watched)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("base", "env"),
+    [("dqn", BITFLIP), ("sac", BITFLIP), ("ddpg", Reach), ("td3", Reach), ("sac", Reach)],
+)
+def test_each_base_learns_with_its_own_learner_on_its_own_networks(her_run, learners, base, env):
+    run = her_run(env, base=base, gamma=0.9, polyak=0.8, lr=0.01)
+    ((name, ac, options),) = learners
+    assert name == base and ac is run.ac.net
+    assert (options["gamma"], options["polyak"]) == (0.9, 0.8)
+    rates = {key: value for key, value in options.items() if key.endswith("lr")}
+    assert rates and set(rates.values()) == {0.01}
+
+
+def test_options_of_the_base_reach_it_and_the_others_are_its_own_defaults(her_run, learners):
+    her_run(Reach, base="td3", base_kwargs={"policy_delay": 3}, lr=0.01, gamma=0.9, polyak=0.8)
+    her_run(BITFLIP, lr=0.01)
+    (_, _, td3_options), (_, _, dqn_options) = learners
+    assert td3_options == {
+        **{"act_noise": 0.1, "target_noise": 0.2, "noise_clip": 0.5, "policy_delay": 3},
+        **{"gamma": 0.9, "polyak": 0.8, "pi_lr": 0.01, "q_lr": 0.01},
+    }
+    assert dqn_options["target_update_every"] == 1 and dqn_options["double_q"] is True
 
 
 def test_the_delay_of_td3_reaches_its_update_and_counts_gradient_steps(her_run, monkeypatch):
     moves = []
 
-    def watched(*args):
-        moves.append(args[6])
-        return td3_update(*args)
+    def watched(*args, **kwargs):
+        given = inspect.signature(td3_update).bind(*args, **kwargs)
+        moves.append(given.arguments["update_policy"])
+        return td3_update(*args, **kwargs)
 
-    monkeypatch.setattr(core, "td3_update", watched)
+    monkeypatch.setattr(td3_module, "td3_update", watched)
     her_run(Reach, base="td3", base_kwargs={"policy_delay": 3}, update_every=7)
     assert moves[:7] == [True, False, False, True, False, False, True] and len(moves) > 10
 

@@ -14,8 +14,10 @@ from torch import nn
 from torch.distributions import Categorical
 from torch.optim import SGD
 
+from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.sac import core
+from spinup.algos.pytorch.sac import sac as module
 from spinup.algos.pytorch.sac.sac import (
     compute_loss_alpha,
     compute_loss_pi,
@@ -403,3 +405,25 @@ def test_any_kind_of_number_is_a_temperature(alpha):
     temperature = core.Temperature(alpha)
     assert float(temperature.log_alpha.exp()) == pytest.approx(float(alpha))
     assert not temperature.learned and not temperature.log_alpha.requires_grad
+
+
+class Wild(core.MLPActorCritic):
+    """A user's network that samples far outside of the bounds."""
+
+    def act(self, obs, deterministic=False):
+        return 100 * np.sign(super().act(obs, deterministic))
+
+
+def test_the_actions_that_are_kept_are_within_the_bounds(train, monkeypatch):
+    # what the environment was sent is what the critics must learn the value of
+    kept = []
+
+    def keep(*args, **kwargs):
+        kept.append(make_replay_buffer(*args, **kwargs))
+        return kept[-1]
+
+    monkeypatch.setattr(module, "make_replay_buffer", keep)
+    train("sac", "Pendulum-v1", actor_critic=Wild, ac_kwargs={"hidden_sizes": (8,)}, **TINY)
+    (buffer,) = kept
+    acts = buffer.ring.data["act"][: len(buffer)]
+    assert len(acts) == 40 and np.abs(acts).max() == 2.0 and (np.abs(acts) == 2.0).sum() > 20
