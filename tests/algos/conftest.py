@@ -2,6 +2,7 @@
 
 import csv
 import inspect
+import itertools
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from torch.distributions import Categorical
 from spinup import registry
 from spinup.algos.pytorch.common import nets
 from spinup.envs import make_env
+from spinup.runs.arguments import training_function
+from spinup.runs.run import Run
 
 TINY = {"steps_per_epoch": 40, "epochs": 1, "max_ep_len": 20, "save_freq": 1000}
 PASSES = {"ppo": {"train_pi_iters": 3, "train_v_iters": 3}, "vpg": {"train_v_iters": 3}}
@@ -68,6 +71,47 @@ def train(tmp_path, monkeypatch):
         return SimpleNamespace(ac=ac, rows=read_rows(folder), dir=folder)
 
     return run
+
+
+@pytest.fixture
+def in_run(tmp_path, monkeypatch):
+    """A function that calls `body(run)` in a run of an algorithm and returns what it returns.
+
+    Networks are the body's business. The arguments are those of a training function, `env_fn`
+    first; each run has a new folder unless `logger_kwargs` names one.
+    """
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    numbers = itertools.count()
+
+    def call(algo, body, env_fn, make_run=Run, **given):
+        @training_function
+        def training(
+            env_fn,
+            logger_kwargs,
+            ac_kwargs,
+            seed=0,
+            steps_per_epoch=24,
+            epochs=1,
+            replay_size=1000,
+            num_test_episodes=0,
+            max_ep_len=100,
+            save_freq=100,
+            num_envs=1,
+            vector="sync",
+            shards=None,
+            num_threads=1,
+            device="cpu",
+            resume=False,
+            overwrite=False,
+            progress=False,
+        ):
+            with make_run(algo) as run:
+                return body(run)
+
+        folder = {"output_dir": str(tmp_path / f"in_run{next(numbers)}"), "quiet": True}
+        return training(env_fn, **{"logger_kwargs": folder, "ac_kwargs": {}, **given})
+
+    return call
 
 
 def env_of(name):

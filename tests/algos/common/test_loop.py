@@ -1,8 +1,11 @@
-"""Learning while acting: what is stored, when updates are due, and tests that change nothing."""
+"""The loop: what a step returns, when updates are due, the log, and tests that change nothing."""
 
 import itertools
 import json
 import math
+import signal
+from collections import Counter
+from contextlib import nullcontext
 from fractions import Fraction
 from inspect import signature
 from types import SimpleNamespace
@@ -16,14 +19,16 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import nn
 
 from spinup import registry
-from spinup.algos.common.interaction import Interaction
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import run as torch_run
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.envs import make_env
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils import mpi_tools
 from spinup.utils.errors import SpinupError
+from spinup.utils.seeding import global_state
 
 ROWS = [row for row in registry.ROWS if not row.on_policy]
 OFF_POLICY = [row.name for row in ROWS]
@@ -79,54 +84,40 @@ class Fixed:
 
 
 @pytest.fixture
-def play(tmp_path):
+def play(in_run):
     """A function that runs the loop without a network; returns the loop and all transitions.
 
     `update(loop)` is called for every gradient step and returns what it measured.
     """
-    runs = itertools.count()
 
-    def loop_of(env_fn=Tape, policy=None, update=None, get_action=None, algo="ddpg", **given):
-        config = {
-            "env_fn": env_fn,
-            "ac_kwargs": {},
-            "seed": 0,
-            "steps_per_epoch": 24,
-            "epochs": 2,
-            "replay_size": 1000,
-            "start_steps": 0,
-            "update_after": 0,
-            "update_every": 1,
-            "updates_per_step": 0.0,
-            "num_test_episodes": 0,
-            "max_ep_len": 100,
-            "logger_kwargs": {"output_dir": str(tmp_path / f"play{next(runs)}"), "quiet": True},
-            "save_freq": 100,
-            "num_envs": 1,
-            "vector": "sync",
-            "shards": None,
-            "num_threads": 1,
-            "device": "cpu",
-            "resume": False,
-            "overwrite": False,
-            "progress": False,
-        }
-        assert given.keys() <= config.keys()
-        config.update(given)
+    def loop_of(
+        env_fn=Tape,
+        policy=None,
+        update=lambda loop: {},
+        get_action=None,
+        algo="ddpg",
+        start_steps=0,
+        update_after=0,
+        update_every=1,
+        updates_per_step=0.0,
+        **given,
+    ):
         policy, rows = policy or Fixed(), []
-        updates = [config[k] for k in ("update_after", "update_every", "updates_per_step")]
-        with Run(algo, config) as run:
-            loop = Interaction(run, ("QVals",), ("LossQ",))
+
+        def body(run):
+            loop = Loop(run, ("QVals",), ("LossQ",))
             for _epoch in run.epochs():
                 for _t in loop.steps():
-                    a = loop.act(policy, config["start_steps"])
+                    a = loop.act(policy, start_steps)
                     for row in zip(*(x.copy() for x in loop.step(a)), strict=True):
                         rows.append(SimpleNamespace(**dict(zip(NAMES, row, strict=True))))
-                    for _ in range(loop.updates_due(*updates)):
-                        loop.record(update(loop) if update else {})
-                loop.evaluate(get_action, config["num_test_episodes"])
+                    for _ in range(loop.updates_due(update_after, update_every, updates_per_step)):
+                        loop.record(update(loop))
+                loop.evaluate(get_action, run.config["num_test_episodes"])
                 loop.log()
-        return SimpleNamespace(loop=loop, rows=rows, policy=policy, dir=run.output_dir)
+            return SimpleNamespace(loop=loop, rows=rows, policy=policy, dir=run.output_dir)
+
+        return in_run(algo, body, env_fn, **{"epochs": 2, **given})
 
     return loop_of
 
@@ -171,35 +162,16 @@ def test_random_actions_are_counted_without_the_resets_of_a_vector(play, start_s
     assert len(run.rows) < 48 and sum(is_random(row) for row in run.rows) == start_steps
 
 
-def test_random_actions_are_uniform_within_the_bounds_of_each_dimension(play):
-    class Asymmetric(Tape):
-        def __init__(self):
-            super().__init__()
-            low, high = np.array([-3, 10], np.float32), np.array([-1, 50], np.float32)
-            self.action_space = spaces.Box(low, high)
-
-    run = play(Asymmetric, start_steps=4000, steps_per_epoch=4000, epochs=1, num_envs=4)
-    acts = np.array([row.a for row in run.rows], np.float64)
-    shares = (acts - [-3, 10]) / [2, 40]  # of the range
-    assert acts.shape == (4000, 2) and shares.min() >= 0 and shares.max() <= 1
-    for column in shares.T:
-        counts = np.histogram(column, 20, (0, 1))[0]
-        assert ((counts - 200) ** 2 / 200).sum() < 19 + 4 * math.sqrt(2 * 19)
-    assert abs(np.corrcoef(shares.T)[0, 1]) < 4 / math.sqrt(4000)
-    assert abs(np.corrcoef(shares[1:, 0], shares[:-1, 0])[0, 1]) < 4 / math.sqrt(4000)
-
-
-def test_discrete_random_actions_take_every_value_equally_often(play):
+def test_discrete_random_actions_are_kept_from_zero_on(play):
     class Discrete(Tape):
         def __init__(self):
             super().__init__()
             self.action_space = spaces.Discrete(3, start=5)
 
-    run = play(Discrete, algo="sac", start_steps=3000, steps_per_epoch=3000, epochs=1)
-    counts = np.bincount([int(row.a) for row in run.rows], minlength=3)
-    assert len(counts) == 3 and ((counts - 1000) ** 2 / 1000).sum() < 15  # kept from zero on
-    sent = np.concatenate([env.unwrapped.actions for env in run.loop.streams.envs])
-    assert set(sent.tolist()) == {5, 6, 7}
+    run = play(Discrete, algo="sac", start_steps=48)
+    (env,) = run.loop.streams.envs
+    assert {int(row.a) for row in run.rows} == {0, 1, 2}
+    assert [int(a) for a in env.unwrapped.actions] == [int(row.a) + 5 for row in run.rows]
 
 
 def test_the_policy_is_renewed_when_its_parameters_changed_and_only_then(play):
@@ -277,11 +249,73 @@ def test_fractions_of_updates_are_not_lost_in_a_long_run(play):
         assert total == math.floor(1_000_000 * ratio + 1e-6)
 
 
+@pytest.fixture
+def torch_loop(in_run):
+    """A loop in the middle of an off-policy run of torch."""
+    return in_run("ddpg", lambda run: Loop(run), Tape, make_run=TorchRun)
+
+
+def test_asking_how_many_updates_are_due_draws_nothing(torch_loop):
+    loop, torch_before = torch_loop, torch.get_rng_state()
+    before = loop._update_rng.bit_generator.state, json.dumps(global_state(), default=repr)
+    loop._before, loop.t = 9, 10
+    assert [loop.updates_due(0, 5, 2.0) for _ in range(3)] == [10, 10, 10]
+    assert torch.equal(torch.get_rng_state(), torch_before)
+    after = loop._update_rng.bit_generator.state, json.dumps(global_state(), default=repr)
+    assert after == before
+
+
+class Numbers:
+    """A buffer whose batches are numbers."""
+
+    def __init__(self, size=1):
+        self.size, self.asked = size, []
+
+    def __len__(self):
+        return self.size
+
+    def sample_batches(self, n, batch_size, **options):
+        self.asked.append((n, batch_size, options))
+        return iter(range(n))
+
+
+def test_a_round_of_updates_starts_from_a_seed_of_its_own(torch_loop):
+    def rounds(*draws):
+        """What gradient steps draw in two rounds, with other draws before each."""
+        loop._update_rng.bit_generator.state = start
+        drawn = []
+        for n in draws:
+            torch.rand(n)
+            drawn += [torch.rand(1).item() for _ in loop.sample(Numbers(), 3, 8)]
+        return drawn
+
+    loop, start = torch_loop, torch_loop._update_rng.bit_generator.state
+    drawn = rounds(0, 0)
+    assert rounds(1, 5) == drawn and len(set(drawn)) == 6
+
+
+def test_no_update_draws_nothing(torch_loop):
+    loop, buffer = torch_loop, Numbers()
+    before = loop._update_rng.bit_generator.state, torch.get_rng_state()
+    assert list(loop.sample(buffer, 0, 8)) == [] and buffer.asked == []
+    assert loop._update_rng.bit_generator.state == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_batches_are_those_of_the_buffer_and_none_while_it_is_empty(torch_loop):
+    buffer, empty = Numbers(), Numbers(size=0)
+    assert list(torch_loop.sample(buffer, 3, 8, beta=0.5)) == [0, 1, 2]
+    assert buffer.asked == [(3, 8, {"beta": 0.5})]
+    assert list(torch_loop.sample(empty, 3, 8)) == [] and empty.asked == []
+
+
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_a_run_does_the_updates_that_the_rule_says(train, monkeypatch, num_envs):
     count = []
     update = ddpg_module.ddpg_update
-    monkeypatch.setattr(ddpg_module, "ddpg_update", lambda *a: count.append(1) or update(*a))
+    monkeypatch.setattr(
+        ddpg_module, "ddpg_update", lambda *a, **k: count.append(1) or update(*a, **k)
+    )
     settings = {"update_after": 13, "update_every": 4, "updates_per_step": 0.375}
     train("ddpg", "Pendulum-v1", steps_per_epoch=42, num_envs=num_envs, epochs=2, **settings)
     assert len(count) == updates_by_the_rule(84, num_envs, 13, 4, 0.375) > 20
@@ -386,15 +420,85 @@ def test_the_buffer_of_a_run_holds_what_happened(train, tracked, algo, end):
     assert n == 40 and data["done"].sum() == (8 if done else 0)
 
 
-def test_the_action_that_is_stored_is_the_one_that_was_sent(play):
+def test_an_action_comes_back_as_it_was_given_and_is_sent_within_the_bounds(play):
     class Wild(Fixed):
         def __call__(self, obs, rng):
             return np.full((len(obs), 2), 7.0)
 
     run = play(policy=Wild())
     (env,) = run.loop.streams.envs
-    assert np.array_equal([row.a for row in run.rows], env.actions)
+    assert set(np.ravel([row.a for row in run.rows])) == {7.0}
     assert set(np.ravel(env.actions)) == {1.0}
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_the_actions_in_the_buffer_are_those_that_were_sent(train, tracked, algo):
+    made = []
+
+    class Watched(Tape):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    noise = {} if algo == "sac" else {"act_noise": 5.0}
+    train(algo, Watched, num_test_episodes=0, **noise)
+    (objects,) = tracked
+    assert np.array_equal(objects["buffer"].ring.data["act"][:40], made[0].actions)
+    assert noise == {} or (np.abs(made[0].actions) == 1).any()
+
+
+# ---- paths -----------------------------------------------------------------------------------
+
+
+class OnPolicy(Fixed):
+    """The same policy for an on-policy run."""
+
+    def __call__(self, obs, rng):
+        return super().__call__(obs, rng), None, None
+
+
+@pytest.mark.parametrize("end", ["terminated", "truncated", "max_ep_len"])
+def test_a_path_ends_with_its_episode_or_with_the_epoch(in_run, end):
+    env_fn, settings, done = ENDS[end]  # episodes of 5 steps
+
+    def body(run):
+        loop, found = Loop(run), []
+        for _ in run.epochs():
+            for _ in loop.steps():
+                loop.step(loop.act(OnPolicy())[0])
+                found.append(
+                    [
+                        (p.i, p.last_obs if p.last_obs is None else p.last_obs.copy())
+                        for p in loop.paths
+                    ]
+                )
+        return found
+
+    found = in_run("ppo", body, env_fn, steps_per_epoch=14, num_envs=2, epochs=2, **settings)
+    assert [[i for i, _ in paths] for paths in found] == [
+        [0, 1] if t in (5, 10, 7, 14) else [] for t in range(1, 15)
+    ]
+    for t, episode, step, ended in [(5, 0, 5, True), (7, 1, 2, False), (10, 1, 5, True)]:
+        for _, obs in found[t - 1]:
+            if ended and done:  # nothing follows
+                assert obs is None
+            else:  # the last observation of the episode, not the first one of the next
+                assert obs[1:].tolist() == [episode, step]
+
+
+def test_the_steps_of_all_shards_and_epochs_are_counted(in_run):
+    def body(run):
+        loop, counts = Loop(run), []
+        for _ in run.epochs():
+            for _ in loop.steps():
+                loop.step(loop.act(OnPolicy())[0])
+                counts.append(loop.total_steps())
+            loop.log()
+        return counts, read(SimpleNamespace(dir=run.output_dir))
+
+    counts, rows = in_run("vpg", body, Tape, steps_per_epoch=12, num_envs=2, shards=3, epochs=2)
+    assert counts == list(range(2, 25, 2))
+    assert [row["TotalEnvInteracts"] for row in rows] == [12, 24]
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -419,6 +523,35 @@ def test_the_row_of_an_epoch_says_what_its_updates_measured(play):
         assert row["StdQVals"] == pytest.approx(math.sqrt((k**2).mean()), rel=1e-5)
         assert row["EpLen"] == 5 and row["AverageEpRet"] == 100
     assert [row["Epoch"] for row in rows] == [0, 1]
+
+
+def test_the_row_of_an_on_policy_epoch_has_its_values_and_numbers_in_order(in_run):
+    def body(run):
+        loop = Loop(run)
+        for _ in run.epochs():
+            for _ in loop.steps():
+                loop.step(loop.act(OnPolicy())[0])
+            vals = [np.array([1.0, 2.0]), np.array([6.0])]  # one array per shard
+            loop.log({"LossPi": 0.5, "KL": np.float32(0.25)}, VVals=vals)
+        return run
+
+    run = in_run("ppo", body, Tape, steps_per_epoch=20, shards=2)
+    (row,) = read(SimpleNamespace(dir=run.output_dir))
+    assert row["AverageVVals"] == 3 and row["MaxVVals"] == 6 and row["MinVVals"] == 1
+    assert row["AverageEpRet"] == 100 and row["EpLen"] == 5 and row["TotalEnvInteracts"] == 20
+    names = [k for k in row if not k.startswith(("Std", "Max", "Min"))]
+    episodes, last = ["Epoch", "AverageEpRet", "EpLen"], ["TotalEnvInteracts", "LossPi", "KL"]
+    assert names == [*episodes, "AverageVVals", *last, "Time"]
+
+
+def test_a_number_of_the_row_that_is_not_finite_stops_the_run_by_name(in_run):
+    def body(run):
+        loop = Loop(run)
+        for _ in run.epochs():
+            loop.log({"LossPi": math.inf})
+
+    with pytest.raises(TrainingDiverged, match="LossPi became inf in epoch 0, so ppo stopped"):
+        in_run("ppo", body, Tape)
 
 
 @pytest.mark.parametrize("algo", PATIENT)
@@ -610,6 +743,136 @@ def test_the_log_says_what_the_test_episodes_were(play):
     assert [row["TestEpLen"] for row in rows] == [4, 4]
     assert [row["AverageTestEpRet"] for row in rows] == [60, 60]
     assert [int(o[2]) for o in acts] == [0, 1, 2, 3] * 6  # the first observation included
+
+
+# ---- resuming --------------------------------------------------------------------------------
+
+
+def pendulum():
+    return gym.make("Pendulum-v1", max_episode_steps=5)
+
+
+class Drawn(Fixed):
+    """Draws whenever it acts, and when it begins; counts what it was told."""
+
+    def __init__(self):
+        super().__init__()
+        self.renewed, self.shift = 0, 0.0
+
+    def begin(self, rng):
+        super().begin(rng)
+        self.shift = rng.random() / 10
+
+    def renew(self):
+        self.renewed += 1
+
+    def __call__(self, obs, rng):
+        return rng.random((len(obs), 1), np.float32) + np.float32(self.shift)
+
+    def state_dict(self):
+        return {"shift": self.shift}
+
+    def load_state_dict(self, state):
+        self.shift = state["shift"]
+
+
+@pytest.fixture
+def learn(in_run, tmp_path):
+    """A function that runs a loop which learns and tests; returns what it did and its log.
+
+    `stop` is ("step", n) or ("test", n): the run is asked to stop in its n-th step of all
+    environments, or in the n-th step of its test episodes.
+    """
+
+    def call(folder, stop=None, resume=False):
+        found = SimpleNamespace(policy=Drawn(), taken=[], updates=0, rows=[])
+        seen = Counter()
+
+        def body(run):
+            def passed(what):
+                seen[what] += 1
+                if (what, seen[what]) == stop:
+                    run._signals.received = signal.SIGINT
+
+            def get_action(o):
+                passed("test")
+                return np.zeros(1, np.float32)
+
+            run.track(policy=found.policy)
+            loop = Loop(run, ("QVals",), ("LossQ",))
+            for _ in run.epochs():
+                for t in loop.steps():
+                    transitions = loop.step(loop.act(found.policy, start_steps=5))
+                    found.taken.append((t, [x.tolist() for x in transitions]))
+                    for _ in loop.sample(Numbers(), loop.updates_due(4, 3, 0.5), 8):
+                        k = float(loop.updates)
+                        loop.record({"QVals": np.array([k, -k], np.float32), "LossQ": k})
+                        found.updates += 1
+                    passed("step")
+                loop.evaluate(get_action, run.config["num_test_episodes"])
+                loop.log()
+
+        logger = {"output_dir": str(tmp_path / folder), "quiet": True}
+        settings = {"num_envs": 2, "epochs": 3, "num_test_episodes": 2, "save_freq": 2}
+        with pytest.raises(KeyboardInterrupt) if stop else nullcontext():
+            in_run("ddpg", body, pendulum, logger_kwargs=logger, resume=resume, **settings)
+        if not stop:
+            rows = read(SimpleNamespace(dir=tmp_path / folder))
+            found.rows = [{k: v for k, v in row.items() if k != "Time"} for row in rows]
+        return found
+
+    return call
+
+
+# in the random steps, in the second epoch, in its last step, and in its test episodes
+@pytest.mark.parametrize("stop", [("step", 1), ("step", 17), ("step", 24), ("test", 11)])
+def test_a_loop_that_was_stopped_continues_with_the_next_step(learn, stop):
+    whole = learn("whole")
+    assert len(whole.taken) == 36 and len(whole.rows) == 3
+    assert whole.updates == updates_by_the_rule(72, 2, 4, 3, 0.5)
+    first = learn("stopped", stop)
+    second = learn("stopped", resume=True)
+    assert first.taken + second.taken == whole.taken
+    assert len(first.taken) == (24 if stop[0] == "test" else stop[1])
+    assert first.updates + second.updates == whole.updates
+    assert second.rows == whole.rows
+
+
+def state_of_0_1_0(**changes):
+    """What version 0.1.0 saved of its loop, between two steps of the second epoch."""
+    rng = np.random.default_rng(5)
+    state = {"t": 30, "before": 28, "rows": 15, "updates": 7, "acted_after": 7}
+    measured = {"QVals": np.array([1.0, 3.0], np.float32), "LossQ": np.array([2.0])}
+    return {**state, "update_rng": rng.bit_generator.state, "measured": measured, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({}, "renew"), ({"acted_after": 6}, "begin"), ({"acted_after": -1, "updates": 0}, "begin")],
+)
+def test_the_state_of_an_older_version_is_taken(in_run, changes, told):
+    state, policy = state_of_0_1_0(**changes), Drawn()
+
+    def body(run):
+        run.epoch = 1  # 24 steps each, of two environments
+        loop = Loop(run, ("QVals",), ("LossQ",))
+        assert loop.state_dict().keys() == state.keys()
+        loop.load_state_dict(state)
+        again = loop.state_dict()
+        for name in ("t", "before", "rows", "updates", "update_rng"):
+            assert again[name] == state[name]
+        for name, x in state["measured"].items():
+            assert np.array_equal(again["measured"][name], x)
+        assert (again["acted_after"] == again["updates"]) == (told == "renew")
+        assert loop.updates_due(0, 3, 2.0) == 6  # the thirtieth step completed a block
+        taken = []
+        for t in loop.steps():
+            loop.step(loop.act(policy))
+            taken.append(t)
+        return taken
+
+    assert in_run("ddpg", body, pendulum, num_envs=2) == list(range(30, 48, 2))
+    assert (policy.renewed, policy.begun) == ((1, 0) if told == "renew" else (0, 1))
 
 
 # ---- runs that must stop ---------------------------------------------------------------------
