@@ -262,8 +262,8 @@ class Call(NamedTuple):
     """A call of a training function."""
 
     name: str  # of the function
-    arguments: dict[str, Any]  # those given, and defaults for the others
-    defaults: dict[str, Any]
+    arguments: Mapping[str, Any]  # those given, and defaults for the others
+    defaults: Mapping[str, Any]
 
 
 # The training function that is running in this thread.
@@ -311,7 +311,8 @@ def _call(
             bound.arguments[name] = ARGUMENTS[name].domain.convert(value)
     parameters = signature.parameters.items()
     defaults = {name: p.default for name, p in parameters if p.default is not p.empty}
-    token = _RUNNING.set(Call(function.__name__, dict(bound.arguments), defaults))
+    records = MappingProxyType(dict(bound.arguments)), MappingProxyType(defaults)
+    token = _RUNNING.set(Call(function.__name__, *records))
     try:
         return function(*bound.args, **bound.kwargs)
     finally:

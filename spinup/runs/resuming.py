@@ -196,8 +196,8 @@ def restore(run: Run, state: dict[str, Any]) -> None:
     run.epoch = state["epoch"]
     run.total_steps = state["total_steps"]
     run.start_time = time.time() - state["seconds"]
-    shards = [state["shards"][shard] for shard in run.shards.local]
     with _in_one_sentence(run.algo):
+        shards = [state["shards"][shard] for shard in run.shards.local]
         for name, obj in run.tracked.items():
             obj.load_state_dict(state["tracked"][name])
         for i, saved in enumerate(shards):

@@ -17,7 +17,7 @@ from spinup.runs.arguments import (
     ARGUMENTS,
     check_arguments,
     complete_docstring,
-    current_arguments,
+    current_call,
     described,
     training_function,
 )
@@ -201,20 +201,21 @@ def toy(env_fn, gamma=0.99, batch_size=64, *, own=None, seed=0):
         gamma: its own words.
 
     Returns:
-        What `current_arguments` says.
+        What `current_call` says.
     """
     local = "a local variable"  # noqa: F841
-    return env_fn() if env_fn else current_arguments()
+    return env_fn() if env_fn else current_call()
 
 
 def test_a_run_sees_the_arguments_and_no_local_variables():
     expected = {"env_fn": None, "gamma": 0.5, "batch_size": 64, "own": 3, "seed": 0}
-    assert toy(None, 0.5, own=3) == ("toy", expected)
-    assert toy(env_fn=None, own=3, gamma=0.5) == ("toy", expected)
+    defaults = {"gamma": 0.99, "batch_size": 64, "own": None, "seed": 0}
+    assert toy(None, 0.5, own=3) == ("toy", expected, defaults)
+    assert toy(env_fn=None, own=3, gamma=0.5) == ("toy", expected, defaults)
 
 
 def test_whole_numbers_arrive_as_ints():
-    _, arguments = toy(None, batch_size=1e2)
+    arguments = toy(None, batch_size=1e2).arguments
     assert arguments["batch_size"] == 100 and type(arguments["batch_size"]) is int
 
 
@@ -226,14 +227,14 @@ def test_there_are_no_arguments_outside_a_call():
     with pytest.raises(KeyError, match="in the middle"):
         toy(fail)
     with pytest.raises(SpinupError, match="outside a training function: put @training_function"):
-        current_arguments()
+        current_call()
 
 
 def test_calls_inside_calls_see_their_own():
     def env_fn():
-        outer = current_arguments()[1]["seed"]
-        inner = toy(None, seed=2)[1]["seed"]
-        return outer, inner, current_arguments()[1]["seed"]
+        outer = current_call().arguments["seed"]
+        inner = toy(None, seed=2).arguments["seed"]
+        return outer, inner, current_call().arguments["seed"]
 
     assert toy(env_fn, seed=1) == (1, 2, 1)
 
@@ -244,7 +245,7 @@ def test_threads_see_their_own():
     def train(seed):
         def env_fn():
             meet.wait()
-            return current_arguments()[1]["seed"]
+            return current_call().arguments["seed"]
 
         seen[seed] = toy(env_fn, seed=seed)
 
@@ -258,8 +259,10 @@ def test_threads_see_their_own():
 
 def test_what_the_run_does_with_its_arguments_stays_its_own():
     def env_fn():
-        current_arguments()[1]["seed"] = 7
-        return current_arguments()[1]["seed"]
+        for record in (current_call().arguments, current_call().defaults):
+            with pytest.raises(TypeError, match="does not support item assignment"):
+                record["seed"] = 7
+        return current_call().arguments["seed"]
 
     assert toy(env_fn) == 0
 
@@ -284,7 +287,7 @@ def test_the_docstring_has_every_described_argument_in_order():
         "    own: what only this function has, on two lines.\n"
         f"    seed: {ARGUMENTS['seed'].text}\n\n"
         "Returns:\n"
-        "    What `current_arguments` says."
+        "    What `current_call` says."
     )
 
 
@@ -322,7 +325,7 @@ def test_a_decorated_function_is_the_function_to_every_tool():
         "seed",
     ]
     assert (toy.__name__, toy.__qualname__, toy.__module__) == ("toy", "toy", __name__)
-    assert inspect.getsourcefile(toy) == __file__
+    assert inspect.getsourcefile(inspect.unwrap(toy)) == __file__
     assert inspect.getsource(toy).startswith("@training_function\ndef toy(")
 
 
@@ -333,11 +336,14 @@ def test_a_decorated_function_is_pickled_by_its_name():
     assert (again.__module__, again.__qualname__) == (function.__module__, function.__qualname__)
 
 
-def test_a_traceback_shows_where_the_function_is_decorated():
+def test_a_traceback_shows_the_training_function_and_what_it_called():
     def fail():
         raise KeyError("in the middle")
 
     with pytest.raises(KeyError) as error:
         toy(fail)
     shown = [(f.filename, f.name, f.line) for f in traceback.extract_tb(error.tb)]
-    assert (__file__, "toy", "@training_function") in shown
+    assert shown[-2:] == [
+        (__file__, "toy", "return env_fn() if env_fn else current_call()"),
+        (__file__, "fail", 'raise KeyError("in the middle")'),
+    ]
