@@ -34,8 +34,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium as gym
 import numpy as np
-
 from spinup.algos.common.collect import Rollout, collect
+
 from spinup.envs.streams import make_streams
 from spinup.utils.memory import keep_freed_memory
 from spinup.utils.mpi_launch import physical_cores

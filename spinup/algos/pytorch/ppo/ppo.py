@@ -76,8 +76,8 @@ def ppo_update(
     loss_v_old, _ = evaluate(v_loss, batches, shards)
 
     pi_steps = 0
-    for parts in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
-        losses, infos = zip(*(pi_loss(batch) for batch in parts), strict=True)
+    for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
+        losses, infos = zip(*(pi_loss(batch) for batch in small_batches), strict=True)
         if target_kl is not None:
             kl = shard_mean([info["KL"].detach() for info in infos], shards)
             if kl > 1.5 * target_kl:
@@ -88,8 +88,8 @@ def ppo_update(
         pi_optimizer.step()
         pi_steps += 1
 
-    for parts in core.minibatches(batches, train_v_iters, minibatch_size, rngs, shards):
-        for loss_v in over_shards((v_loss(batch) for batch in parts), ac.v, shards):
+    for small_batches in core.minibatches(batches, train_v_iters, minibatch_size, rngs, shards):
+        for loss_v in over_shards((v_loss(batch) for batch in small_batches), ac.v, shards):
             loss_v.backward()
         clip_grad_norm(vf_optimizer, max_grad_norm)
         vf_optimizer.step()
