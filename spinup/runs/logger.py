@@ -40,6 +40,7 @@ from spinup.utils.mpi_tools import chunk_statistics, proc_id
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
 
+# in the order of their ANSI codes, 30 to 38
 _COLORS = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
 
 

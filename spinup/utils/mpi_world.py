@@ -55,7 +55,8 @@ class World:
 
     def _open_table(self) -> np.ndarray | None:
         """This process's row of the table, if our launcher is watching."""
-        path = os.path.join(os.environ.get(mpi_job.JOB_VARIABLE, ""), "table")
+        folder = os.environ.get(mpi_job.JOB_VARIABLE)
+        path = os.path.join(folder, "table") if folder else ""
         if not os.path.isfile(path):
             return None
         shape = self.size, mpi_job.COLUMNS

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from spinup.utils import mpi_tools
+from spinup.utils import mpi_job, mpi_tools
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards, chunk_statistics
+from spinup.utils.mpi_world import World
 
 numbers = st.floats(-1e6, 1e6)
 chunks = st.lists(
@@ -61,6 +62,15 @@ def test_a_launcher_without_mpi4py_is_a_clear_error(monkeypatch):
         mpi_tools._world.__wrapped__()
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
     assert mpi_tools._world.__wrapped__() is None
+
+
+def test_without_our_launcher_a_users_file_is_not_taken_for_its_table(monkeypatch, tmp_path):
+    monkeypatch.delenv(mpi_job.JOB_VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table").write_bytes(b"a user's own data" * 10)
+    world = object.__new__(World)  # one of two processes that another launcher started
+    world.rank, world.size = 0, 2
+    assert world._open_table() is None
 
 
 # ---- statistics ------------------------------------------------------------------------------
