@@ -224,7 +224,7 @@ def test_an_unknown_argument_is_refused(train):
     "wrong",
     [
         {"steps_per_epoch": 0},
-        {"steps_per_epoch": 40.0},
+        {"steps_per_epoch": 40.5},
         {"epochs": -1},
         {"save_freq": 0},
         {"num_threads": 0},
@@ -240,6 +240,12 @@ def test_a_wrong_value_is_one_sentence_before_anything_is_written(train, tmp_pat
     with pytest.raises(SpinupError, match=name) as error:
         train("ppo", "CartPole-v1", **wrong)
     assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_number_may_be_written_as_a_float(train):
+    plain, written = train("ppo", "CartPole-v1"), train("ppo", "CartPole-v1", steps_per_epoch=4e1)
+    assert written.rows == plain.rows
+    assert json.loads((written.dir / "config.json").read_text())["steps_per_epoch"] == 40
 
 
 # ---- what is logged --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 from spinup import registry, run
 from spinup.cli import plan as cli
 from spinup.cli.main import run_file
+from spinup.runs.arguments import ARGUMENTS, described
 
 # What JSON cannot say, and what belongs to one call and not to a set of hyperparameters.
 NOT_IN_PRESETS = {"env_fn", "actor_critic", "logger_kwargs", "resume", "overwrite", "progress"}
@@ -162,7 +163,7 @@ def parameters(name, backend):
 
 
 def folder(name, backend):
-    return Path(inspect.getsourcefile(registry.load(name, backend))).parent
+    return Path(inspect.getsourcefile(inspect.unwrap(registry.load(name, backend)))).parent
 
 
 def core_of(name, backend):
@@ -313,11 +314,85 @@ def test_the_preset_is_one_run_with_the_defaults(name, backend):
     assert missing == {"seed", *empty} - NOT_IN_PRESETS
 
 
+# ---- how the files read ------------------------------------------------------------------------
+
+
+def functions(name, backend):
+    """Name -> (parsed function, its source), of all functions in the algorithm's folder."""
+    found = {}
+    for path in sorted(folder(name, backend).glob("*.py")):
+        source = path.read_text()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = node, ast.get_source_segment(source, node)
+    return found
+
+
+def updates(name, backend):
+    return {key: f for key, f in functions(name, backend).items() if takes_a_gradient_step(*f)}
+
+
+def takes_a_gradient_step(node, source):
+    return any(argument.arg.endswith("_optimizer") for argument in node.args.args)
+
+
 @every_algorithm
 def test_an_algorithm_file_is_short_and_its_init_is_empty(name, backend):
     here = folder(name, backend)
     assert len((here / f"{name}.py").read_text().splitlines()) < 260
     assert (here / "__init__.py").read_text() == ""
+
+
+@every_algorithm
+def test_an_update_is_short(name, backend):
+    found = {**updates(name, backend)}
+    found[f"{name}_update"] = functions(name, backend)[f"{name}_update"]
+    for key, (node, _) in found.items():
+        lines = node.end_lineno - node.body[0].lineno + 1  # without the signature
+        assert lines < 45, key
+
+
+@every_algorithm
+def test_every_gradient_step_is_visible_in_the_update(name, backend):
+    found = updates(name, backend)
+    if name == "her":  # it takes none of its own: the update of the base does
+        assert found == {}
+        return
+    assert f"{name}_update" in found
+    for key, (node, source) in found.items():
+        called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and is_name(n.func)}
+        # what it calls in its own folder, such as ACER's step within a trust region
+        text = source + "".join(found[other][1] for other in called & found.keys())
+        optimizers = [a.arg for a in node.args.args if a.arg.endswith("_optimizer")]
+        for optimizer in optimizers:
+            assert f"{optimizer}.step()" in text, f"{key}: {optimizer}"
+        assert text.count(".backward()") >= len(optimizers), key
+
+
+def is_name(node):
+    return isinstance(node, ast.Name)
+
+
+@every_algorithm
+def test_every_argument_has_a_type(name, backend):
+    function = registry.load(name, backend)
+    for key, parameter in parameters(name, backend).items():
+        assert parameter.annotation is not parameter.empty, key
+    assert inspect.signature(function).return_annotation is not inspect.Signature.empty
+
+
+@every_algorithm
+def test_an_argument_is_described_once(name, backend):
+    function = registry.load(name, backend)
+    written = inspect.getdoc(inspect.unwrap(function))
+    entries = re.findall(r"^    (\w+): ", written.partition("\nArgs:\n")[2], flags=re.M)
+    assert len(entries) == len(set(entries)) and set(entries) <= set(parameters(name, backend))
+    own = described(written)
+    assert list(own) == entries
+    for key in parameters(name, backend):
+        shared = ARGUMENTS[key].text
+        assert bool(own.get(key)) or bool(shared), f"{key} is described nowhere"
+        assert own.get(key) != shared, f"{key} repeats what the table says"
 
 
 @pytest.mark.parametrize(
