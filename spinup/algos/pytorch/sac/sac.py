@@ -82,7 +82,7 @@ def sac_update(
     gamma=0.99,
     polyak=0.995,
 ):
-    """Lines 8 to 11 of the pseudocode: one step of critics, policy, temperature, targets."""
+    """Lines 8 to 12 of the pseudocode: one step of critics, policy, temperature, targets."""
     alpha = log_alpha.detach().exp()
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma, alpha)
     q_optimizer.zero_grad()
