@@ -84,7 +84,7 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     from spinup import registry
     from spinup.algos.pytorch.common.acting import make_get_action
     from spinup.envs import adapt_env, make_env
-    from spinup.utils.activations import activation
+    from spinup.policies.activations import activation
 
     config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}
     assert config.pop("env", env_id) == env_id

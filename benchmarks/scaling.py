@@ -34,9 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium as gym
 import numpy as np
-from spinup.algos.common.collect import Rollout, collect
 
-from spinup.envs.streams import make_streams
 from spinup.utils.memory import keep_freed_memory
 from spinup.utils.mpi_launch import physical_cores
 from spinup.utils.mpi_tools import Shards, mpi_fork
@@ -205,25 +203,26 @@ def measure_averages(scale):
 def measure_work():
     """Seconds of an environment step, and of a gradient step as `fixed + per_row * rows`."""
     import torch
+    from speed import collect_rate  # beside this file
 
-    from spinup.algos.pytorch.common.acting import make_policy
+    from spinup.algos.pytorch.common.gradients import Adam
     from spinup.algos.pytorch.ppo import core
     from spinup.algos.pytorch.ppo.ppo import ppo_update
 
     torch.set_num_threads(1)
     keep_freed_memory()
-    streams = make_streams(lambda: gym.make(ENV), 1, np.random.SeedSequence, 1000)
-    ac = core.MLPActorCritic(streams.observation_space, streams.action_space)
+    env, shards = gym.make(ENV), Shards(1)
+    ac = core.MLPActorCritic(env.observation_space, env.action_space)
     counts = {"policy": ac.pi, "value function": ac.v}
     for name, module in counts.items():
         if sum(p.numel() for p in module.parameters()) != NETWORKS[name]:
             raise AssertionError(f"the {name} has another number of parameters: mend NETWORKS")
-    rollout, rng, shards = Rollout(streams, 4000), np.random.default_rng(0), Shards(1)
-    start = time.perf_counter()
-    collect(rollout, streams, make_policy(ac), rng)
-    step = (time.perf_counter() - start) / 4000
-    (data,) = core.advantages([rollout], ac, 0.99, 0.97, shards)
-    optimizers = [torch.optim.Adam(m.parameters(), lr=1e-6, fused=True) for m in (ac.pi, ac.v)]
+    step = 1 / collect_rate(ENV)
+    obs = torch.randn(4000, *env.observation_space.shape)
+    act, val, logp = (torch.as_tensor(x) for x in ac.step(obs))
+    data = {"obs": obs, "act": act, "val": val, "logp": logp}
+    data |= {"adv": torch.randn(4000), "ret": torch.randn(4000)}
+    optimizers = [Adam(m.parameters(), lr=1e-6) for m in (ac.pi, ac.v)]
 
     def update(rows, steps):
         batch = {name: x[:rows] for name, x in data.items()}
