@@ -1,4 +1,4 @@
-"""Actions on their way from a policy to a buffer and to the environments."""
+"""Actions in the form that environments expect, and uniformly random actions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from spinup.envs.spaces import action_shape
 
 
 def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
-    """A function from a policy's batch of actions to what the environments are sent.
+    """A function that converts a policy's batch of actions to what the environments receive.
 
-    Continuous actions are clipped to the bounds. An on-policy buffer keeps the action as it was
-    sampled, because that is the one whose probability the policy can compute.
+    Continuous actions are clipped to the bounds. An on-policy buffer stores the action as sampled,
+    before clipping, because that is the one whose probability the policy can compute.
     """
     if isinstance(space, spaces.Box):
         low, high, shape, dtype = space.low, space.high, space.shape, space.dtype

@@ -287,7 +287,7 @@ def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs,
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
     assert kind == "TrainingDiverged"
     what = "reward" if do == "nan" else "observation"
-    assert message.startswith(f"the environment returned a {what} that is not finite in epoch 3")
+    assert message.startswith(f"the environment returned a non-finite {what} in epoch 3")
     assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
     assert finite(out)
     runs.resume(spec, out)

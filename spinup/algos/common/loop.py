@@ -1,7 +1,8 @@
 """The loop between a policy and its environments, for every algorithm.
 
-One environment or many, one shard or many, on-policy or off-policy: an algorithm acts, steps and
-stores, and does what its pseudocode says where an episode or an epoch ends.
+It works the same for one environment or many, one shard or many, on-policy or off-policy: the
+algorithm acts, steps and stores, and does what its pseudocode says when an episode or an epoch
+ends.
 
     loop = Loop(run)                                # on-policy
     for epoch in run.epochs():
@@ -9,7 +10,7 @@ stores, and does what its pseudocode says where an episode or an epoch ends.
             a, v, logp = loop.act(policy)
             o, a, r, o2, d = loop.step(a)
             buffer.store(o, a, r, v, logp)
-            for path in loop.paths:                 # it terminated, or was cut here
+            for path in loop.paths:                 # those that ended with this step
                 buffer.finish_path(path.i, path.last_obs)
         ...
         loop.log(info)
@@ -24,9 +25,9 @@ stores, and does what its pseudocode says where an episode or an epoch ends.
         loop.evaluate(get_action, num_test_episodes)
         loop.log()
 
-The shards of a process take their turns: each takes all its steps of an epoch before the next one
-begins. The loop is part of the checkpoint, so that a run that was stopped between two steps
-continues with the next one.
+The shards of a process take turns: each takes all its steps of an epoch before the next one starts.
+The loop is part of the checkpoint, so a run that was stopped between two steps continues with the
+next step.
 """
 
 import math
@@ -44,44 +45,45 @@ Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class Policy(Protocol):
-    """What `Loop.act` needs."""
+    """What `Loop.act` needs from a policy."""
 
     def begin(self, rng: np.random.Generator) -> None:
         """Called before the first action after the parameters may have changed."""
 
     def renew(self) -> None:
-        """Take over the current parameters without drawing a random number."""
+        """Copy the current parameters without drawing a random number."""
 
     def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> Any:
         """Actions, one row per environment; on-policy, a tuple of actions, values and log-probs."""
 
 
 class PathEnd(NamedTuple):
-    """The path of environment `i` ends; `last_obs` is None where its episode terminated."""
+    """The path of environment `i` has ended; `last_obs` is None if its episode terminated."""
 
     i: int
     last_obs: np.ndarray | None
 
 
 class Loop:
-    """Steps the environments of a run and keeps its counters, measurements and test episodes.
+    """Steps the environments of a run, plays test episodes, and keeps counters and measurements.
 
     Args:
         run: the run, which saves and restores the loop.
-        values: names of what an update measures for every row of its batch; the log has average,
-            standard deviation, maximum and minimum.
-        losses: names of what an update measures once; the log has the average over the epoch.
+        values: names of the quantities that an update measures for every row of its batch; the log
+            shows their average, standard deviation, maximum and minimum.
+        losses: names of the quantities that an update measures once; the log shows their average
+            over the epoch.
     """
 
     def __init__(self, run: Run, values: Sequence[str] = (), losses: Sequence[str] = ()):
         self.run, self.values, self.losses = run, tuple(values), tuple(losses)
         self.on_policy = run.row.on_policy
-        self.shard = 0  # which of this process's shards is at work
+        self.shard = 0  # which of this process's shards has its turn
         self.streams = run.streams[0]  # its environments
         self.num_envs = self.streams.num_envs
         self.ended: list[int] = []  # environments whose episode ended in the last step
-        self.took: np.ndarray | None = None  # where that step was not a reset; None: everywhere
-        self.t = 0  # environment steps taken, on-policy those of this epoch and process
+        self.took: np.ndarray | None = None  # False where that step was a reset; None: nowhere
+        self.t = 0  # environment steps taken; on-policy, only those of this epoch and process
         self.updates = 0  # gradient steps taken
         self._rows = [0] * len(run.streams)  # steps of each shard in this epoch
         self._rows_per_epoch = run.steps_per_shard // self.num_envs
@@ -94,33 +96,34 @@ class Loop:
         self._to_env = env_actions(self.streams.action_space)
         self._terminated = self._next_obs = np.zeros(0)
         run.loop = self
-        if not self.on_policy:  # what the others need is in their rollouts
+        if not self.on_policy:  # on-policy, the rollouts hold everything to save
             run.track(loop=self)
 
     # ---- acting --------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[int]:
-        """The rest of this epoch, one step of every environment at a time: `t` before each."""
+        """Yield `t` before each remaining step of this epoch; a step moves every environment."""
         run, interrupted = self.run, False
         for self.shard, self.streams in enumerate(run.streams):
             self.streams.start()
             self._check_finite("observation", self.streams.obs)
             if self.on_policy and self._rows[self.shard] == 0:
-                self._changed = True  # every shard begins its epoch by itself
+                self._changed = True  # every shard starts its epoch with `policy.begin`
             while self._rows[self.shard] < self._rows_per_epoch and not interrupted:
                 if run.stop_requested():
                     interrupted = True
                 else:
                     yield self.t
-        # A signal may reach one process and not another, but saving takes them all.
+        # A signal may reach only one process, but all processes must save together.
         if any_process(interrupted):
             run.agree_on_signal()
             raise StopTraining
 
     def act(self, policy: Policy, start_steps: int = 0) -> Any:
-        """What the policy says to the current observations.
+        """The policy's output for the current observations.
 
-        In the first `start_steps` steps, actions are drawn uniformly from the action space instead.
+        During the first `start_steps` steps, actions are instead drawn uniformly from the action
+        space.
         """
         streams, rng = self.streams, self.run.explore_rngs[self.shard]
         n_random = int(start_steps) - self.t
@@ -133,19 +136,20 @@ class Loop:
             policy.renew()
         self._restored = False
         act = policy(streams.obs, rng)
-        if n_random > 0:  # the last random steps are taken by the first environments that step
+        if n_random > 0:  # the first environments that step take the last random steps
             which = streams.stepping()[:n_random]
             drawn = random_actions(streams.action_space, self.num_envs, rng)
             act[which] = drawn[which].reshape(act[which].shape)
         return act
 
     def step(self, act: np.ndarray) -> Transition:
-        """Take the actions: `obs, act, rew, obs2, done`, one row per environment.
+        """Take the actions and return `obs, act, rew, obs2, done`, one row per environment.
 
-        `done` is True where the episode terminated in `obs2`. Where it was only cut, `obs2` is the
-        observation it was cut at, and `ended` lists the environment all the same. `act` comes back
-        as it was given, which is what the policy can tell the probability of; environments are sent
-        actions within their bounds. Environments that used the step for a reset have no row.
+        `done` is True only if the episode terminated in `obs2`. If it was truncated, `done` is
+        False and `obs2` is its final observation. `ended` lists the environment in both cases.
+        `act` is returned as given, because that is the action whose probability the policy can
+        compute; the environments receive it clipped to their bounds. Environments that used the
+        step for a reset have no row.
         """
         streams = self.streams
         obs = streams.obs.copy()
@@ -155,10 +159,10 @@ class Loop:
         if took is not None and not took.all():
             obs, act, obs2 = obs[took], act[took], obs2[took]
             rew, terminated = rew[took], terminated[took]
-        if not self.on_policy:  # on-policy, the losses of the epoch will tell
+        if not self.on_policy:  # on-policy, the losses of the epoch are checked instead
             self._check_finite("reward", rew)
             self._check_finite("observation", streams.obs)
-            if self.ended:  # streams.obs are the first ones of the next episodes
+            if self.ended:  # streams.obs already belongs to the next episodes
                 self._check_finite("observation", obs2)
         self._rows[self.shard] += 1
         self._before = self.t
@@ -167,12 +171,12 @@ class Loop:
 
     @property
     def paths(self) -> Sequence[PathEnd]:
-        """The paths that end with the last step, and what their returns are bootstrapped from.
+        """The paths that ended with the last step, each with the observation to bootstrap from.
 
-        Nothing follows where an episode terminated. Where it was cut, by a time limit or by the end
-        of the epoch, it would have continued at `last_obs`.
+        Nothing follows a terminated episode, so `last_obs` is None. A path cut off by a time limit
+        or by the end of the epoch would have continued from `last_obs`.
         """
-        if self._rows[self.shard] == self._rows_per_epoch:  # an epoch cuts every path
+        if self._rows[self.shard] == self._rows_per_epoch:  # the end of an epoch cuts every path
             ends: Sequence[int] = range(self.num_envs)
         elif not self.ended:
             return ()
@@ -182,10 +186,10 @@ class Loop:
 
     def _check_finite(self, what: str, values: np.ndarray) -> None:
         if not self.on_policy and not np.isfinite(values).all():
-            self._measured_arrays()  # no environment has an answer to an action that is NaN
+            self._measured_arrays()  # a NaN loss leads to NaN actions: if there is one, report it
             raise TrainingDiverged(
-                f"the environment returned a {what} that is not finite in epoch {self.run.epoch}, "
-                f"so {self.run.algo} stopped; the last good checkpoint is in {self.run.output_dir}"
+                f"the environment returned a non-finite {what} in epoch {self.run.epoch}, so "
+                f"{self.run.algo} stopped; the last good checkpoint is in {self.run.output_dir}"
             )
 
     # ---- learning ------------------------------------------------------------------------------
@@ -193,10 +197,10 @@ class Loop:
     def updates_due(
         self, update_after: int, update_every: int, updates_per_step: float = 1.0
     ) -> int:
-        """How many gradient steps to take now.
+        """The number of gradient steps to take now.
 
-        None before `update_after` environment steps; then, whenever another `update_every` steps
-        have been taken, `updates_per_step` for each of them.
+        Zero before `update_after` environment steps. After that, after every `update_every` steps,
+        `updates_per_step` gradient steps for each of those environment steps.
         """
         due = self.t // update_every
         before = self._before // update_every
@@ -206,10 +210,10 @@ class Loop:
         return math.floor(due * ratio + 1e-9) - math.floor(before * ratio + 1e-9)
 
     def sample(self, buffer: Any, n: int, batch_size: int, **options: Any) -> Iterator[Any]:
-        """`n` batches of `buffer` for as many gradient steps, none while the buffer is empty.
+        """Yield `n` batches from `buffer`, one per gradient step; none while the buffer is empty.
 
-        The noise that these steps draw starts from a seed of its own, however much a policy drew
-        before them.
+        The backend's generator is seeded first, so that the noise of these gradient steps does not
+        depend on how much the policy drew before.
         """
         if n:
             self.run.seed_backend(self._update_rng)
@@ -226,15 +230,15 @@ class Loop:
     # ---- test episodes -------------------------------------------------------------------------
 
     def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
-        """Play whole episodes in a separate environment; nothing in training notices.
+        """Play `num_test_episodes` episodes in a separate environment, without affecting training.
 
-        Their seeds depend on the epoch alone, and the global generators, which some environments
-        and networks draw from, are put back afterwards.
+        Their seeds depend only on the epoch. The global generators, which some environments and
+        networks draw from, are restored afterwards.
         """
         if not num_test_episodes:
             return
         run = self.run
-        globals_before = run.global_state()  # making an environment may draw from them, too
+        globals_before = run.global_state()  # making an environment may draw from them too
         env = run.make_test_env()
         training = getattr(self.streams, "envs", ())
         shared = any(_same(env, other) for other in training)
@@ -251,7 +255,7 @@ class Loop:
                     raise StopTraining
                 results.append(self.test_episode(env, get_action, seed))
         finally:
-            if episodes is not None:  # env_fn returned the training environment once more
+            if episodes is not None:  # env_fn returned the training environment itself
                 self.streams.load_state_dict(episodes)
             run.set_global_state(globals_before)
         self._tests = {name: np.array([r[name] for r in results]) for name in results[0]}
@@ -259,7 +263,7 @@ class Loop:
     def test_episode(
         self, env: Any, get_action: Callable[[Any], Any], seed: int
     ) -> dict[str, float]:
-        """Return and length of one episode."""
+        """Play one episode; return its return and its length."""
         o, _ = env.reset(seed=seed)
         ret, length, over = 0.0, 0, False
         while not over:
@@ -271,9 +275,9 @@ class Loop:
     # ---- logging -------------------------------------------------------------------------------
 
     def log(self, info: Mapping[str, Any] | None = None, **per_step: Sequence[Any]) -> None:
-        """Write this epoch's row: episodes, tests, what updates measured, then `info`.
+        """Write this epoch's row: episodes, test episodes, what updates measured, then `info`.
 
-        `info` are single numbers. `per_step` are values of every step, one array per shard.
+        `info` holds single numbers. `per_step` holds one value per step, in one array per shard.
         """
         run, logger = self.run, self.run.logger
         numbers = {name: float(value) for name, value in (info or {}).items()}
@@ -311,21 +315,21 @@ class Loop:
         run.show_progress(average)
 
     def total_steps(self) -> int:
-        """Environment steps taken by all processes, those of the unfinished epoch included."""
+        """Environment steps taken by all processes, including those of the unfinished epoch."""
         if not self.on_policy:
             return self.t
-        # this process's part once, whatever the number of its shards
+        # count this process's steps once, however many shards it has
         parts = [np.array(float(self.t))] + [np.array(0.0)] * (len(self._rows) - 1)
         return self.run.total_steps + int(self.run.shards.sum(parts))
 
     def begin_epoch(self) -> None:
-        """Count the steps of an epoch from zero again."""
+        """Reset the step counters of the epoch."""
         self._rows = [0] * len(self._rows)
         if self.on_policy:
             self.t = 0
 
     def _measured_arrays(self) -> dict[str, np.ndarray]:
-        """What the updates of this epoch measured; stops the run by name if it is not finite."""
+        """What this epoch's updates measured; stops the run if one of these is not finite."""
         arrays = {name: self.run.to_array(parts) for name, parts in self._measured.items()}
         for name, array in arrays.items():
             if array.size:
@@ -335,11 +339,11 @@ class Loop:
     # ---- resuming ------------------------------------------------------------------------------
 
     def continue_from(self, rows: Sequence[int], t: int) -> None:
-        """Continue in the middle of an epoch: the rows that each shard has, and their steps."""
+        """Continue in the middle of an epoch with `rows` of each shard, `t` steps in total."""
         self._rows, self.t, self._changed, self._restored = list(rows), t, False, True
 
     def state_dict(self) -> dict[str, Any]:
-        """Counters, generator and what this epoch has measured so far (off-policy)."""
+        """The counters, the generator and this epoch's measurements so far (off-policy)."""
         return {
             "t": self.t,
             "before": self._before,
@@ -351,7 +355,7 @@ class Loop:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the step that was the last one."""
+        """Continue after the last saved step."""
         self.continue_from([state["rows"] - self.run.epoch * self._rows_per_epoch], state["t"])
         self._before, self.updates = state["before"], state["updates"]
         self._changed = state["acted_after"] != self.updates

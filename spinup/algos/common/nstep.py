@@ -1,4 +1,4 @@
-"""n-step returns: from single transitions to transitions over up to n steps."""
+"""n-step returns: combine single transitions into transitions over up to n steps."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -8,22 +8,22 @@ import numpy as np
 
 
 class NStep:
-    """Turns the transitions of `num_envs` streams into n-step ones.
+    """Turns the transitions of `num_envs` streams into n-step transitions.
 
-    A step taken at `obs` becomes a row once n rewards have followed it, or as soon as its episode
-    ends: `rew = r_1 + gamma r_2 + ... + gamma^(m-1) r_m` over the m <= n steps that were taken,
-    `obs2` the observation they led to, `done` whether the episode terminated there, and
-    `discount = gamma^m`, what the value of `obs2` is worth. An episode that was only cut is not
-    `done`: its last rows bootstrap from its final observation, each over as many steps as it has.
+    A step taken at `obs` becomes a row once n rewards have followed it, or when its episode ends.
+    The row holds `rew = r_1 + gamma r_2 + ... + gamma^(m-1) r_m` over the m <= n steps taken, the
+    observation `obs2` that they led to, whether the episode terminated there (`done`), and
+    `discount = gamma^m`, the factor on the value of `obs2`. A truncated episode is not `done`: its
+    last rows bootstrap from its final observation, each over as many steps as it has.
 
-    Rows come out stream by stream, the oldest first.
+    Rows are returned stream by stream, oldest first.
     """
 
     def __init__(self, n: int, gamma: float, num_envs: int = 1):
         self.n, self.gamma = n, gamma
-        # Of each stream, the steps that still wait for rewards: [obs, act, rewards so far, m].
+        # The steps of each stream that still wait for rewards: [obs, act, rewards so far, m].
         self._waiting: list[deque[list[Any]]] = [deque() for _ in range(num_envs)]
-        self._last_obs: list[Any] = [None] * num_envs  # where the newest of them led to
+        self._last_obs: list[Any] = [None] * num_envs  # after the newest of these steps
         self._powers = [gamma**m for m in range(n + 1)]
 
     def add(
@@ -36,11 +36,12 @@ class NStep:
         ended: Collection[int] = (),
         streams: Iterable[int] | None = None,
     ) -> dict[str, np.ndarray]:
-        """One step of several streams; returns the rows that are complete now, {} if none is.
+        """Add one step of several streams; return the rows that are now complete, {} if none is.
 
-        `ended` are the streams whose episode ended with this step, `done` or only cut; `streams`
-        says which stream each row is of, all of them by default. A stream that goes on from
-        another observation than its last step led to was cut in between: it could not be restored.
+        `ended` lists the streams whose episode ended with this step, terminated or truncated.
+        `streams` names the stream of each row; by default there is one row per stream. If a stream
+        continues from another observation than its last step led to, its episode could not be
+        restored on resuming, and counts as truncated there.
         """
         rows: list[tuple[Any, ...]] = []
         for k, i in enumerate(range(len(self._waiting)) if streams is None else streams):
@@ -71,13 +72,13 @@ class NStep:
         return obs, act, ret, obs2, done, self._powers[m]
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps that wait."""
+        """The waiting steps."""
         return {
             "waiting": [[list(step) for step in waiting] for waiting in self._waiting],
             "last_obs": list(self._last_obs),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The steps that waited when it was saved."""
+        """Restore the waiting steps."""
         self._waiting = [deque(list(step) for step in waiting) for waiting in state["waiting"]]
         self._last_obs = list(state["last_obs"])

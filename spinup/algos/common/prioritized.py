@@ -1,9 +1,9 @@
-"""Proportional prioritised replay (Schaul et al. 2016, arXiv:1511.05952).
+"""Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952).
 
-Transitions with a large temporal difference error are drawn more often, and importance weights
-correct for it. The priorities are the leaves of a binary tree whose inner nodes are the sums of
-their two children: finding a leaf or changing one takes as many steps as the tree is high, and all
-leaves of a batch take them together.
+Transitions with a large temporal-difference error are sampled more often, and importance-sampling
+weights correct for the bias. The priorities are the leaves of a sum tree: a binary tree in which
+each inner node is the sum of its two children. Finding or changing a leaf takes one step per level
+of the tree, and all leaves of a batch are handled at once.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class SumTree:
-    """`size` numbers, zero or more, that are drawn in proportion to their size."""
+    """`size` non-negative numbers that can be sampled in proportion to their values."""
 
     def __init__(self, size: int):
         self.size = size
@@ -23,32 +23,32 @@ class SumTree:
 
     @property
     def total(self) -> float:
-        """The sum of all."""
+        """The sum of all numbers."""
         return float(self._nodes[1])
 
     def get(self, index: Any) -> np.ndarray:
-        """The numbers at some places."""
+        """The numbers at the given indices."""
         return self._nodes[np.asarray(index) + self._first]
 
     def set(self, index: np.ndarray, values: Any) -> None:
-        """Change the numbers at some places; of a place that is named twice the last one counts."""
+        """Set the numbers at the given indices; for a repeated index the last value counts."""
         nodes = index + self._first
         self._nodes[nodes] = values
         for _ in range(self.height):
             nodes = nodes >> 1
-            # Summed anew rather than adjusted: rounding errors do not add up over a run, and the
-            # inner nodes follow from the leaves alone.
+            # Recomputed rather than adjusted: rounding errors do not accumulate over a run, and the
+            # inner nodes depend only on the leaves.
             left = nodes << 1
             self._nodes[nodes] = self._nodes[left] + self._nodes[left + 1]
 
     def find(self, mass: np.ndarray) -> np.ndarray:
-        """The places where the running sum exceeds each of `mass`, numbers in [0, total)."""
+        """For each of `mass`, in [0, total): the first index whose cumulative sum exceeds it."""
         nodes = np.ones(len(mass), np.int64)
         mass = mass.copy()
         for _ in range(self.height):
             left = nodes << 1
             left_sum = self._nodes[left]
-            # Rounding may push `mass` past the sum of what is there: never into an empty branch.
+            # Rounding may push `mass` past the total: never descend into an empty branch.
             right = (mass >= left_sum) & (self._nodes[left + 1] > 0)
             mass -= np.where(right, left_sum, 0.0)
             nodes = left + right
@@ -56,12 +56,12 @@ class SumTree:
 
 
 class Priorities:
-    """The priorities of the rows of a ring of `size` rows.
+    """The priorities of the rows in a replay buffer.
 
     Args:
-        size: rows of the ring.
-        alpha: how much errors matter. 0 draws uniformly, 1 in proportion to the error.
-        epsilon: added to every error, so that no row is lost for good.
+        size: capacity of the replay buffer.
+        alpha: exponent of the errors. 0 samples uniformly, 1 in proportion to the error.
+        epsilon: added to every error, so that every row keeps a chance of being sampled.
     """
 
     def __init__(self, size: int, alpha: float = 0.6, epsilon: float = 1e-6):
@@ -71,8 +71,8 @@ class Priorities:
         self._new: list[np.ndarray] = []
 
     def add(self, index: np.ndarray) -> None:
-        """Rows that were just written: they get the highest priority, to be seen at least once."""
-        self._new.append(index)  # into the tree when it is next needed, several at once
+        """Give new rows the highest priority so far, so that each is likely to be sampled once."""
+        self._new.append(index)  # inserted when the tree is next needed, several at once
 
     def _insert_new(self) -> None:
         if self._new:
@@ -82,32 +82,32 @@ class Priorities:
     def sample(
         self, n: int, rows: int, beta: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`n` places, drawn in proportion to their priorities, and their importance weights.
+        """Sample `n` indices in proportion to their priorities; also their importance weights.
 
-        The weights are `(rows P(i))^-beta`, divided by the largest of the batch so that they only
-        ever make a step smaller. `rows` is how many the ring holds; `beta` = 1 corrects fully.
+        The weights are `(rows P(i))^-beta`, divided by the largest in the batch so that they only
+        scale a step down. `rows` is the number of rows stored; `beta` = 1 corrects the bias fully.
         """
         self._insert_new()
-        # One draw from each of n equal slices of the total: the same probabilities, less variance.
+        # Stratified: one draw from each of n equal slices of the total reduces the variance.
         index = self.tree.find((np.arange(n) + rng.random(n)) * (self.tree.total / n))
         weight = (rows * self.tree.get(index) / self.tree.total) ** -beta
         return index, weight / weight.max()
 
     def update(self, index: np.ndarray, error: np.ndarray) -> None:
-        """New priorities `(|error| + epsilon)^alpha` of some rows."""
+        """Set the priorities of the given rows to `(|error| + epsilon)^alpha`."""
         self._insert_new()
         priority = (np.abs(error, dtype=np.float64) + self.epsilon) ** self.alpha
         self.tree.set(index, priority)
         self.highest = max(self.highest, float(priority.max()))
 
     def state_dict(self) -> dict[str, Any]:
-        """The priorities of the rows there are; the tree above them is computed again."""
+        """The priorities of the stored rows; loading recomputes the rest of the tree."""
         self._insert_new()
         priorities = np.trim_zeros(self.tree.get(np.arange(self.tree.size)), "b")
         return {"priorities": priorities, "highest": self.highest}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The priorities of a saved ring of the same size."""
+        """Restore the priorities of a replay buffer of the same capacity."""
         self._new = []
         self.tree = SumTree(self.tree.size)
         self.tree.set(np.arange(len(state["priorities"])), state["priorities"])

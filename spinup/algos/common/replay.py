@@ -1,9 +1,9 @@
-"""Replay: a ring of past transitions, sampled uniformly.
+"""Replay: a ring buffer of past transitions, sampled uniformly.
 
-The memory is plain NumPy arrays in the dtype of what is stored, so that images stay bytes, and rows
-that were never written cost nothing. A checkpoint writes only the parts that changed since the one
-before (`Ring.state_dict`), so that saving a full buffer of a million transitions costs as much as
-what was added, not as much as what is there.
+Transitions are stored in plain NumPy arrays that keep their dtype, so images stay bytes. Rows that
+were never written take no memory. A checkpoint writes only the parts that changed since the one
+before (`Ring.state_dict`), so saving a full buffer of a million transitions costs no more than
+saving the new ones.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 
-# A chunk is what a checkpoint writes at once: small enough that rewriting a half-changed one costs
-# little, large enough that a buffer is not ten thousand files.
+# A checkpoint writes the buffer in chunks: small enough that rewriting a half-changed one is cheap,
+# large enough that a buffer does not become ten thousand files.
 _CHUNK_BYTES, _MOST_CHUNK_BYTES, _CHUNKS = 1 << 20, 1 << 26, 1024
-# How much `sample_batches` gathers at once.
+# The most that `sample_batches` gathers at once.
 _GATHER_BYTES = 1 << 24
 
 
 class Ring:
-    """The newest `size` rows of some named fields."""
+    """A ring buffer: the newest `size` rows of several named fields."""
 
     def __init__(self, size: int, fields: Mapping[str, Field]):
         self.max_size = size
@@ -40,41 +40,41 @@ class Ring:
             for name, (shape, _) in fields.items()
         )
         try:
-            # Zeroed memory is handed out by the system page by page, when it is first written.
+            # The system provides zeroed memory page by page, when a page is first written.
             self.data = {
                 name: np.zeros((self.max_size, *shape), dtypes[name])
                 for name, (shape, _) in fields.items()
             }
-        except (MemoryError, ValueError):  # more than there is, more than NumPy can count
+        except (MemoryError, ValueError):  # more than is available, or than NumPy can index
             raise SpinupError(
                 f"a replay buffer of {size} transitions needs {size_text(self.nbytes)} of memory, "
-                "which this machine does not give: use a smaller replay_size"
+                "more than this machine has: use a smaller replay_size"
             ) from None
-        self.total = 0  # rows ever stored
+        self.total = 0  # rows stored so far, including overwritten ones
         chunk_bytes = min(max(_CHUNK_BYTES, self.nbytes // _CHUNKS), _MOST_CHUNK_BYTES)
         self.chunk_rows = max(1, chunk_bytes // max(1, self.row_bytes))
-        # What the disk already holds of each chunk; None where it is out of date.
+        # Each chunk as it was last saved; None if it has changed since.
         self._pieces: list[Piece | None] = [None] * -(-self.max_size // self.chunk_rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the full ring."""
+        """Size of the full ring in bytes."""
         return self.row_bytes * self.max_size
 
     @property
     def size(self) -> int:
-        """Rows it holds now."""
+        """Number of rows stored now."""
         return min(self.total, self.max_size)
 
     @property
     def ptr(self) -> int:
-        """Where the next row goes: over the oldest one, once the ring is full."""
+        """Index of the next row to write; in a full ring, that of the oldest row."""
         return self.total % self.max_size
 
     def store(self, rows: Mapping[str, Any]) -> np.ndarray:
-        """Append rows, an array of n for each field; returns where those that stay are."""
+        """Append n rows, one array of n per field; return the indices of the rows kept."""
         n = len(next(iter(rows.values())))
-        if n > self.max_size:  # the last ones would write over the first
+        if n > self.max_size:  # the last ones would overwrite the first
             self.total += n - self.max_size
             rows, n = {name: rows[name][-self.max_size :] for name in self.data}, self.max_size
         start = self.ptr
@@ -90,13 +90,13 @@ class Ring:
         return where
 
     def changed(self, rows: Any) -> None:
-        """Say that these rows were written, which `store` does by itself."""
+        """Mark these rows as changed since the last save; `store` does this itself."""
         chunks = rows // self.chunk_rows
         for chunk in (chunks,) if np.ndim(chunks) == 0 else np.unique(chunks):
             self._pieces[chunk] = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows, in pieces of which only those that changed since the last save are new."""
+        """The rows, in pieces; a piece that has not changed since the last save is reused."""
         from spinup.runs.pieces import Piece
 
         for i in range(-(-self.size // self.chunk_rows)):
@@ -112,7 +112,7 @@ class Ring:
     def load_state_dict(
         self, state: Mapping[str, Any], renamed: Mapping[str, str] | None = None
     ) -> None:
-        """The rows of a saved ring of the same size; `renamed` are new names of its fields."""
+        """Restore a saved ring of the same size; `renamed` maps old field names to new ones."""
         if (state["max_size"], state["chunk_rows"]) != (self.max_size, self.chunk_rows):
             raise SpinupError(
                 f"the saved buffer has room for {state['max_size']} rows, this one for "
@@ -124,7 +124,7 @@ class Ring:
             ours = self._chunk(i)
             saved = {(renamed or {}).get(name, name): x for name, x in piece.load().items()}
             if _layout(ours) != _layout(saved):
-                raise SpinupError("the saved buffer holds other fields than this one: start anew")
+                raise SpinupError("the saved buffer has different fields: start a new run instead")
             for name, values in saved.items():
                 ours[name][:] = values
             self._pieces[i] = piece.holding(ours)
@@ -139,17 +139,17 @@ def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Any, ...]]:
 
 
 class ReplayBuffer:
-    """Transitions `obs, act, rew, obs2, done`, drawn uniformly with replacement.
+    """Transitions `obs, act, rew, obs2, done`, sampled uniformly with replacement.
 
-    `done` says that the episode terminated in `obs2`, so that nothing follows there; an episode
-    that was only cut (a time limit) is not done.
+    `done` means that the episode terminated in `obs2`. An episode that was truncated (by a time
+    limit) is not done.
 
     Args:
-        obs_dim, act_dim: shape of one observation and action; None, an int or a tuple.
-        size: how many transitions are kept; the oldest give way.
-        obs_dtype, act_dtype: how they are kept, float32 by default.
-        extra: further fields of a transition, name -> (shape, dtype).
-        rng: generator that indices are drawn from; a fresh one by default.
+        obs_dim, act_dim: shapes of one observation and one action: None, an int or a tuple.
+        size: capacity in transitions; the oldest are overwritten.
+        obs_dtype, act_dtype: dtypes in which they are stored.
+        extra: more fields of a transition: name -> (shape, dtype).
+        rng: generator for sampling; a new one by default.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ReplayBuffer:
     def store(
         self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any, **extra: Any
     ) -> np.ndarray:
-        """Append one transition; size-1 arrays are taken as the numbers they hold."""
+        """Append one transition; size-1 arrays count as scalars."""
         row = {"obs": obs, "act": act, "rew": rew, "obs2": next_obs, "done": done, **extra}
         fields = self.ring.data
         return self.ring.store(
@@ -184,16 +184,16 @@ class ReplayBuffer:
     def store_many(
         self, obs: Any, act: Any, rew: Any, obs2: Any, done: Any, **extra: Any
     ) -> np.ndarray:
-        """Append several transitions, one a row; returns where they are."""
+        """Append several transitions, one per row; return their indices."""
         rows = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done, **extra}
         return self.ring.store(rows)
 
     def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """The transitions at some places, each field as a fresh array."""
+        """The transitions at the given indices, each field as a new array."""
         return {name: x.take(index, axis=0) for name, x in self.ring.data.items()}
 
     def draw(self, *shape: int) -> np.ndarray:
-        """Places of transitions, uniformly and with replacement."""
+        """Draw indices of transitions, uniformly with replacement."""
         if not len(self):
             raise SpinupError("the replay buffer is empty: store transitions before sampling")
         return self.rng.integers(len(self), size=[int(n) for n in shape])
@@ -203,7 +203,7 @@ class ReplayBuffer:
         return self.rows(self.draw(batch_size))
 
     def sample_batches(self, n: int, batch_size: int) -> Iterator[dict[str, Any]]:
-        """`n` batches in a row, gathered many at once: cheaper than one by one."""
+        """Yield `n` batches; many are gathered at once, which is cheaper than one by one."""
         if n == 0:
             return
         index = self.draw(n, batch_size)
@@ -214,7 +214,7 @@ class ReplayBuffer:
                 yield {name: x[i] for name, x in joined.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed run needs of it."""
+        """Everything that a resumed run needs."""
         return {"ring": self.ring.state_dict(), "rng": self.rng.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -230,7 +230,7 @@ def _transition(obs: Field, act: Field) -> dict[str, Field]:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number, which may be written as 1e6; SpinupError if it is none."""
+    """`value` as an int, also if written as 1e6; SpinupError if it is not a whole number."""
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < least or value != math.floor(value):
         raise SpinupError(f"{name}={value!r} must be a whole number, at least {least}")

@@ -1,4 +1,4 @@
-"""Discounted sums and generalised advantage estimation, on NumPy arrays."""
+"""Discounted sums and generalized advantage estimation (GAE), on NumPy arrays."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 def discount_cumsum(x: Any, discount: float) -> np.ndarray:
-    """Discounted sums of the future: `out[t] = x[t] + discount * out[t + 1]`.
+    """Discounted cumulative sums: `out[t] = x[t] + discount * out[t + 1]`.
 
     Input: `[x0, x1, x2]`. Output: `[x0 + g x1 + g^2 x2, x1 + g x2, x2]`, float64, summed over the
-    first axis. Python floats in a loop are faster than any NumPy call made once a step.
+    first axis. In one dimension, a loop over Python floats beats one NumPy call per step.
     """
     x = np.asarray(x, dtype=np.float64)
     if x.ndim == 1:
@@ -34,12 +34,11 @@ def gae(
 
     Args:
         rew: rewards, (T,).
-        val: V(s_t) of the states that were acted in, (T,).
-        last_val: value of the state after the last step: 0 if the path ended there because the
-            episode terminated, V(final observation) if it was merely cut (time limit, end of
-            epoch).
-        gamma: discount.
-        lam: lambda of GAE; 1 gives Monte-Carlo advantages, 0 one-step TD errors.
+        val: V(s_t) of the states visited, (T,).
+        last_val: value of the state after the last step: 0 if the episode terminated there,
+            V(final observation) if the path was cut off by a time limit or the end of the epoch.
+        gamma: discount factor.
+        lam: lambda of GAE; 1 gives Monte Carlo advantages, 0 one-step TD errors.
 
     Returns:
         (adv, ret): adv_t = sum_l (gamma lam)^l delta_{t+l} with

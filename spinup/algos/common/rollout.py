@@ -1,4 +1,4 @@
-"""What an on-policy algorithm gathers in one epoch, as NumPy arrays."""
+"""The data that an on-policy algorithm collects in one epoch, as NumPy arrays."""
 
 from typing import Any, NamedTuple
 
@@ -8,9 +8,9 @@ from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
 
 
 class Path(NamedTuple):
-    """A stretch of one episode: rows `start` to `stop` of environment `i`.
+    """A segment of one episode: rows `start` to `stop` - 1 of environment `i`.
 
-    `last_obs` is the observation to bootstrap from, or None where the episode terminated.
+    `last_obs` is the observation to bootstrap from, or None if the episode terminated.
     """
 
     i: int
@@ -20,7 +20,7 @@ class Path(NamedTuple):
 
     @property
     def rows(self) -> tuple[slice, int]:
-        """Where the path lies in a (steps, num_envs) array."""
+        """The index of the path in a (steps, num_envs) array."""
         return slice(self.start, self.stop), self.i
 
 
@@ -36,13 +36,13 @@ class Rollout:
         self.act = np.zeros((steps, n, *action_shape(space)), act_dtype(space))
         self.rew = np.zeros((steps, n))
         self.valid = np.ones((steps, n), dtype=bool)  # False: the step was used for a reset
-        self.val: np.ndarray | None = None  # filled where the policy estimates while it acts
+        self.val: np.ndarray | None = None  # filled only if the policy returns them while acting
         self.logp: np.ndarray | None = None
         self.paths: list[Path] = []
         self._start = [0] * n
 
     def clear(self) -> None:
-        """Make room for the next epoch."""
+        """Empty the rollout for the next epoch."""
         self.t = 0
         self.paths = []
         self._start = [0] * self.num_envs
@@ -57,7 +57,7 @@ class Rollout:
         logp: Any = None,
         took: np.ndarray | None = None,
     ) -> None:
-        """Append one row. Where `took` is False an environment took no step and has no entry."""
+        """Append one row. An environment with `took` False took no step and has no entry."""
         t, row = self.t, slice(None) if took is None else took
         self.obs[t, row] = obs
         self.act[t, row] = act if self.act.ndim <= 3 else np.reshape(act, (-1, *self.act.shape[2:]))
@@ -69,12 +69,12 @@ class Rollout:
         if took is not None:
             self.valid[t] = took
             for i in np.flatnonzero(~took).tolist():
-                self._start[i] = self.t  # a reset belongs to no path
+                self._start[i] = self.t  # a reset is not part of any path
 
     def finish_path(self, i: int, last_obs: np.ndarray | None) -> None:
-        """The path of environment i ends with the row stored last.
+        """End the path of environment i with the last row stored.
 
-        `last_obs` is where it would have continued; None says that the episode terminated.
+        `last_obs` is the observation to bootstrap from; None means that the episode terminated.
         """
         if self.t > self._start[i]:
             kept = None if last_obs is None else last_obs.copy()
@@ -97,7 +97,7 @@ class Rollout:
             self.logp = np.zeros((self.steps, self.num_envs), np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been gathered so far in this epoch."""
+        """The data collected so far in this epoch."""
         t = self.t
         return {
             "t": t,
@@ -112,7 +112,7 @@ class Rollout:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue an epoch that was interrupted."""
+        """Continue an interrupted epoch."""
         t = self.t = state["t"]
         for name in ("obs", "act", "rew", "valid"):
             getattr(self, name)[:t] = state[name]

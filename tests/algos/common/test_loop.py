@@ -909,7 +909,7 @@ def test_what_is_not_finite_stops_the_run_by_name_and_keeps_the_checkpoint(
     def env_fn():
         return Poison(gym.make("Pendulum-v1"), what, good=70)
 
-    with pytest.raises(TrainingDiverged, match=f"a {said} that is not finite in epoch 1") as error:
+    with pytest.raises(TrainingDiverged, match=f"a non-finite {said} in epoch 1") as error:
         train("ddpg", env_fn, epochs=3, save_freq=1, num_test_episodes=0)
     assert "so ddpg stopped" in str(error.value) and "\n" not in str(error.value)
     state, path = load_checkpoint(tmp_path / "run0" / "checkpoints")
@@ -920,7 +920,7 @@ def test_what_is_not_finite_stops_the_run_by_name_and_keeps_the_checkpoint(
 
 
 def test_an_environment_that_starts_with_nonsense_is_stopped_as_well(train):
-    with pytest.raises(TrainingDiverged, match="observation that is not finite in epoch 0"):
+    with pytest.raises(TrainingDiverged, match="non-finite observation in epoch 0"):
         train("ddpg", lambda: Poison(gym.make("Pendulum-v1"), "reset", good=0))
 
 
