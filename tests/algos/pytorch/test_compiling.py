@@ -115,7 +115,7 @@ def test_a_compiler_that_fails_is_survived_with_the_same_numbers(train, monkeypa
     monkeypatch.setattr(torch, "compile", broken)
     run = train("ddpg", None, **SMALL, compile=True, logger_kwargs={"output_dir": "y"})
     said = capsys.readouterr().out
-    assert "Not compiled, because that failed (Python.h: No such file or directory)." in said
+    assert "Not compiled, because compiling failed (Python.h: No such file or directory)." in said
     assert config(run)["compile"] is False and run.rows == plain.rows
 
 
@@ -123,7 +123,7 @@ def test_a_compiled_run_does_not_go_on_without_a_compiler(train, pretend, monkey
     logger = {"output_dir": "z", "quiet": True}
     train("ddpg", None, **SMALL, compile=True, logger_kwargs=logger)
     monkeypatch.setattr(compiling, "_missing", lambda: "there is no C++ compiler")
-    with pytest.raises(SpinupError, match="was compiled, and here there is no C\\+\\+ compiler"):
+    with pytest.raises(SpinupError, match="was compiled, but here there is no C\\+\\+ compiler"):
         train("ddpg", None, **SMALL, epochs=2, resume=True, logger_kwargs=logger)
 
 
@@ -145,7 +145,7 @@ def test_only_a_run_with_compiled_steps_needs_the_compiler_again(
     train("ddpg", None, **settings, compile=True)
     monkeypatch.setattr(torch, "compile", broken)
     if updates:
-        with pytest.raises(SpinupError, match=r"which fails here \(Python\.h: No such file"):
+        with pytest.raises(SpinupError, match=r"compiling fails here \(Python\.h: No such file"):
             train("ddpg", None, **settings, epochs=2, resume=True)
     else:
         assert config(train("ddpg", None, **settings, epochs=2, resume=True))["compile"] is False
@@ -165,9 +165,9 @@ class Own(ddpg_module.core.MLPActorCritic):
 @pytest.mark.parametrize(
     ("algo", "settings", "sentence"),
     [
-        ("ddpg", {"actor_critic": Own}, "the library's own networks only"),
-        ("dqn", {"prioritized": True}, "it does not know prioritized=True"),
-        ("dqn", {"anneal_lr": True}, "it does not know anneal_lr=True"),
+        ("ddpg", {"actor_critic": Own}, "it works only with the library's own networks"),
+        ("dqn", {"prioritized": True}, "it does not support prioritized=True"),
+        ("dqn", {"anneal_lr": True}, "it does not support anneal_lr=True"),
     ],
 )
 def test_what_cannot_be_compiled_is_refused_or_left_alone(train, pretend, algo, settings, sentence):

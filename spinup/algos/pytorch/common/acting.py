@@ -1,8 +1,8 @@
-"""Acting: from observations to actions, quickly where the network allows it.
+"""Acting: from observations to actions, quickly if the network allows it.
 
-A small network costs a few microseconds in NumPy and ten times that through torch, one observation
-at a time. The default networks therefore act through a NumPy copy of their weights, made once an
-epoch; networks of the user's own act through their own `step`.
+For one observation, a small network takes a few microseconds in NumPy and ten times that in torch.
+The default networks therefore act through a NumPy copy of their weights, which is renewed after
+updates; user-written networks act through their own `step` or `act`.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def _sigmoid(x):
     return 0.5 * np.tanh(0.5 * x) + 0.5  # exp(-x) would overflow
 
 
-# In place where NumPy can; the argument is always a fresh array.
+# In place where NumPy can; the argument is always a new array.
 _NUMPY_ACTIVATIONS = {
     nets.Tanh: lambda x: np.tanh(x, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
@@ -34,9 +34,9 @@ _NUMPY_ACTIVATIONS = {
 
 
 def numpy_net(obs_filter, net):
-    """`net(obs_filter(obs))` as a function on NumPy batches, or None if a layer is not known here.
+    """`net(obs_filter(obs))` as a function of NumPy batches; None if it has an unknown layer.
 
-    The weights are copied: the function stays as it is while the network is trained.
+    The weights are copied, so training the network does not change the function.
     """
     layers = []  # weight, bias and activation of each linear layer
     for module in net:
@@ -89,7 +89,7 @@ class NetPolicy:
         self.renew()
 
     def renew(self):
-        """Take over the actor's current parameters."""
+        """Copy the actor's current parameters."""
         layers, self.sample, self.mode = self.actor.in_numpy()
         args = (self.actor.obs_filter, layers)
         self.net = (numpy_net(*args) if self.fast else None) or torch_net(*args)
@@ -99,14 +99,14 @@ class NetPolicy:
         self.renew()
 
     def __call__(self, obs, rng):
-        """Sampled actions for a batch of observations; values and log-probs come later, at once."""
+        """Sample actions for a batch of observations; values and log-probs are computed later."""
         return self.sample(self.net(obs), rng), None, None
 
 
 def make_policy(ac, device="cpu", on_policy=True):
-    """The quickest way to act with `ac` that gives what its own `step` or `act` would.
+    """The fastest policy that acts like the `step` or `act` of `ac`.
 
-    On-policy algorithms act through `step`, where there is one, and all others through `act`.
+    On-policy algorithms act through `step` if there is one, all others through `act`.
     """
     if _is_default(ac):
         return NetPolicy(_actor(ac))
@@ -118,23 +118,23 @@ def make_policy(ac, device="cpu", on_policy=True):
 
 def _is_default(ac):
     acts = getattr(type(ac), "step", None) or getattr(type(ac), "act", None)
-    # Exactly our classes: a subclass may have changed what they do.
+    # Only our own classes, not subclasses: those may act differently.
     return getattr(acts, "samples_pi", False) and "in_numpy" in vars(type(_actor(ac)))
 
 
 def _actor(ac):
-    """What decides on actions: the policy, or the action values where there is no other."""
+    """The module that chooses actions: the policy, or the Q-function if there is no policy."""
     return ac.pi if hasattr(ac, "pi") else getattr(ac, "q", None)
 
 
 def make_get_action(ac, deterministic=False, rng=None, action_space=None):
     """A function from one observation to the action to send to the environment.
 
-    Clipped to the bounds and shaped as the action space says. `rng` is the generator samples are
-    drawn from (a fresh one by default).
+    The action is clipped to the bounds and has the shape of the action space. `rng` is the
+    generator for sampling (a new one by default).
     """
     rng = rng or np.random.default_rng()
-    if hasattr(type(ac), "make_get_action"):  # it shows its networks something else
+    if hasattr(type(ac), "make_get_action"):  # its networks see only part of the observation
         return ac.make_get_action(deterministic, rng)
     to_env = env_actions(action_space or ac.action_space)
     if _is_default(ac):

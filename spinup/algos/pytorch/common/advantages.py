@@ -1,7 +1,7 @@
-"""From what an epoch gathered to the batches that on-policy updates learn from.
+"""Turn the data of an epoch into the batches that on-policy updates learn from.
 
-While the policy is fixed, acting needs only actions. Values and log-probabilities of all the states
-and actions of an epoch come from one batched call afterwards, which is what makes this fast.
+While the policy is fixed, acting needs only actions. The values and log-probabilities of all steps
+of an epoch are computed afterwards in one batched call, which is much faster.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from spinup.utils.mpi_pytorch import shard_mean
 class EpochBuffer:
     """Stores the steps of an epoch and computes GAE-lambda advantages and rewards-to-go.
 
-    It holds one rollout per local shard, and stores into that of the shard whose turn it is.
+    It holds one rollout per local shard; `store` writes to that of the shard whose turn it is.
     """
 
     def __init__(self, run, loop):
@@ -29,18 +29,18 @@ class EpochBuffer:
         self.rollouts[loop.shard].store(obs, act, rew, val, logp, loop.took)
 
     def finish_path(self, i, last_obs):
-        """The path of environment i ends with the step stored last.
+        """End the path of environment i with the last step stored.
 
-        `last_obs` is None if the episode terminated, so that nothing follows. If the path was only
-        cut, V(last_obs) stands for the rewards that would have followed.
+        `last_obs` is None if the episode terminated: no reward follows. If the path was cut off,
+        V(last_obs) estimates the rewards that would have followed.
         """
         self.rollouts[self.loop.shard].finish_path(i, last_obs)
 
     def get(self, ac, gamma, lam):
-        """The batch of each local shard, a dict of tensors with the batch as the first axis.
+        """One batch per local shard, a dict of tensors whose first axis is the batch.
 
-        It holds `obs`, `act`, `ret`, `adv` (normalized over all shards), and `logp` and `val` under
-        the policy and the value function that the data was collected with.
+        It holds `obs`, `act`, `ret`, `adv` (normalized over all shards), and `logp` and `val` of
+        the policy and the value function with which the data was collected.
         """
         reward_scale = _reward_scale(self.rollouts, ac, gamma, self.shards)
         batches = []
@@ -59,30 +59,30 @@ class EpochBuffer:
 
 
 def tensor(x, device="cpu"):
-    """A copy of an array as a tensor: floats as float32, integers as they are.
+    """A copy of an array as a tensor: floats as float32, integers unchanged.
 
-    A copy, because torch's own allocations are aligned and NumPy's are not, and the last bit of a
-    matrix product may depend on that.
+    It is a copy because torch aligns its memory and NumPy does not, and the last bit of a matrix
+    product may depend on the alignment.
     """
     dtype = torch.float32 if np.issubdtype(x.dtype, np.floating) else None
     return torch.tensor(x, dtype=dtype, device=device)
 
 
 def observations(rollout, device="cpu"):
-    """The observations of a rollout as float32, images too."""
+    """The observations of a rollout, always as float32, even images."""
     return torch.tensor(rollout.flat(rollout.obs), dtype=torch.float32, device=device)
 
 
 def actions(rollout, device="cpu"):
-    """The actions of a rollout as they were sampled."""
+    """The actions of a rollout as sampled, before clipping."""
     return tensor(rollout.flat(rollout.act), device)
 
 
 def estimates(rollout, ac, obs, act, device="cpu"):
-    """Values, values after the end of each path, and log-probabilities, from one call each.
+    """Values, the value after the end of each path, and log-probabilities: (val, after, logp).
 
-    Returns `val` and `logp` as (steps, num_envs) arrays and a list with one number per path: 0
-    where the episode terminated, V(last observation) where it was only cut.
+    `val` and `logp` are (steps, num_envs) arrays. `after` has one number per path: 0 if the episode
+    terminated, V(last observation) if the path was cut off.
     """
     last_obs = [path.last_obs for path in rollout.paths if path.last_obs is not None]
     last = (
@@ -102,7 +102,7 @@ def estimates(rollout, ac, obs, act, device="cpu"):
 
 
 def normalize_advantages(batches, parts, shards):
-    """Set `adv` to `parts`, minus their mean over all shards, over their standard deviation.
+    """Set `adv` to `parts`, shifted and scaled to mean 0 and standard deviation 1 over all shards.
 
     A constant vector gives zeros; so does a batch of one.
     """
@@ -110,14 +110,14 @@ def normalize_advantages(batches, parts, shards):
     mean = total / count
     squares = shards.sum([np.array(float((x.double() - mean).square().sum())) for x in parts])
     std = float(np.sqrt(squares / count))
-    # relative to the mean, or rounding noise in a constant vector would be blown up to size one
+    # relative to the mean: otherwise rounding noise in a constant vector would be scaled up to 1
     floor = 1e-8 + 1e-6 * abs(float(mean))
     for batch, x in zip(batches, parts, strict=True):
         batch["adv"] = ((x.double() - mean) / (std + floor)).float()
 
 
 def _reward_scale(rollouts, ac, gamma, shards):
-    """1, or with `normalize_ret` one over the standard deviation of discounted returns so far."""
+    """1, or with `normalize_ret` 1 / (standard deviation of the discounted returns so far)."""
     ret_filter = getattr(ac, "ret_filter", None)
     if ret_filter is None:
         return 1.0
@@ -135,8 +135,8 @@ def _reward_scale(rollouts, ac, gamma, shards):
 def update_normalizer(ac, batches, shards):
     """Add an epoch's observations to the statistics of the policy's observation filter, if any.
 
-    Called after the update: while data is collected and learned from, the filter is fixed, so the
-    probability ratios compare one policy with another and not two filters.
+    Call this after the update. The filter stays fixed while data is collected and learned from, so
+    that the probability ratios compare two policies and not two filters.
     """
     obs_filter = getattr(getattr(ac, "pi", None), "obs_filter", None)
     if getattr(obs_filter, "normalize", False):

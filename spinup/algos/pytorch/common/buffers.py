@@ -10,8 +10,8 @@ from spinup.utils.memory import check_memory
 class ReplayBuffer(replay.ReplayBuffer):
     """The replay buffer of `spinup.algos.common.replay`, with batches of tensors.
 
-    Floats and flags come as float32, integers (discrete actions) as int64. Images travel to the
-    device as the bytes they are stored in and become numbers there.
+    Floats and flags become float32, integers (discrete actions) int64. Images are moved to the
+    device as bytes and converted there.
     """
 
     def __init__(self, obs_dim, act_dim, size, *, device="cpu", **kwargs):
@@ -19,7 +19,7 @@ class ReplayBuffer(replay.ReplayBuffer):
         self.device = torch.device(device)
 
     def rows(self, index):
-        """The transitions at some places, each field as a tensor."""
+        """The transitions at the given indices, each field as a tensor."""
         found = super().rows(index)
         act = self.ring.data["act"].dtype
         return {
@@ -31,7 +31,7 @@ class ReplayBuffer(replay.ReplayBuffer):
 
 
 def make_replay_buffer(run, replay_size, **kwargs):
-    """The replay buffer of a run: sized and typed by its spaces, and known to fit in memory."""
+    """The replay buffer of a run, with shapes and dtypes from its spaces; checks that it fits."""
     space, act_space = run.observation_space, run.action_space
     size = replay.check_count("replay_size", replay_size)
     buffer = ReplayBuffer(

@@ -1,10 +1,10 @@
 """A whole gradient update as one compiled graph.
 
-With small networks an update spends as long on calling its operations, one by one, as on computing.
-`torch.compile` turns the update functions of the off-policy algorithms, as they are written, into
-one piece of machine code: losses, gradients, Adam and target networks. That takes about a minute at
-the start, so it is for long runs. Compiled arithmetic rounds differently; which of the two a run
-uses is decided before it starts, recorded, and used again when it is resumed.
+With small networks, an update spends as much time on calling its operations as on computing them.
+`torch.compile` turns the update function of an off-policy algorithm, unchanged, into one piece of
+machine code: losses, gradients, Adam and target networks. That takes about a minute at the start,
+so it pays only for long runs. Compiled arithmetic rounds differently. Whether a run is compiled is
+decided before it starts, recorded, and kept when it is resumed.
 """
 
 import os
@@ -14,14 +14,14 @@ import torch
 
 from spinup.utils.errors import SpinupError
 
-LONG = 200_000  # gradient steps from which `compile=None` compiles
-OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # torch's own generator, as without it
+LONG = 200_000  # with `compile=None`, runs of at least this many gradient steps are compiled
+OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # draw from torch's usual generator
 
 
 def compiled(run, update, *optimizers):
     """An update function such as `sac_update`, compiled if `run` asks for it or is long.
 
-    `optimizers` are those it uses; None stands for one that is not there.
+    `optimizers` are those that it uses; None stands for an optimizer that is not needed.
     """
     if not _decide(run):
         return update
@@ -35,17 +35,19 @@ def compiled(run, update, *optimizers):
 
 
 def _decide(run):
-    """Settle `compile=None`, and refuse a `True` that is impossible."""
+    """Whether to compile: resolves `compile=None` and refuses `True` if it is impossible."""
     if "compile" not in run.config:
         return False
     asked = run.config["compile"]
     reason, missing = _why_not(run), _missing()
     if asked and reason:
-        raise SpinupError(f"compile=True cannot be used here: {reason}")
+        raise SpinupError(f"compile=True cannot be used here because {reason}: use compile=False")
     steps = run.planned_steps * run.config["updates_per_step"]
     wanted = asked if asked is not None else steps >= LONG and not reason
     if wanted and missing and run.resuming:
-        raise SpinupError(f"the saved run was compiled, and here {missing}: it cannot be continued")
+        raise SpinupError(
+            f"the saved run was compiled, but here {missing}: resume it where it can be compiled"
+        )
     if wanted and missing:
         run.logger.log(f"Not compiled: {missing}.", "yellow")
     if asked != (wanted and not missing):
@@ -55,9 +57,9 @@ def _decide(run):
 
 
 def _or_fall_back(run, fast, update, optimizer):
-    """`fast`, or `update` where the first call shows that it cannot be compiled here.
+    """`fast`, or `update` if the first call shows that compiling fails here.
 
-    A run that has taken compiled steps, as the state of `optimizer` tells, cannot do without.
+    A run that has already taken compiled steps, as `optimizer` shows, must not fall back.
     """
     tried = False
 
@@ -72,9 +74,10 @@ def _or_fall_back(run, fast, update, optimizer):
             why = str(error).strip().partition("\n")[0][:200]
             if any(state["step"] > 0 for state in optimizer.state.values()):
                 raise SpinupError(
-                    f"the saved run was compiled, which fails here ({why}): it cannot be continued"
+                    f"the saved run was compiled, but compiling fails here ({why}): resume it "
+                    "where it can be compiled"
                 ) from error
-            run.logger.log(f"Not compiled, because that failed ({why}).", "yellow")
+            run.logger.log(f"Not compiled, because compiling failed ({why}).", "yellow")
             run.config["compile"], fast = False, update
             run.save_config()
             return update(*args, **kwargs)
@@ -83,18 +86,18 @@ def _or_fall_back(run, fast, update, optimizer):
 
 
 def _why_not(run):
-    """What keeps this run from being compiled; '' if nothing does."""
+    """Why this run cannot be compiled; '' if it can."""
     if run.device.type != "cpu":
-        return "it is for device='cpu'"
+        return "it works only with device='cpu'"
     if not type(run.ac).__module__.startswith("spinup."):
-        return "it knows the library's own networks only"
-    # one brings arrays into the batch, the other a new constant every epoch
+        return "it works only with the library's own networks"
+    # one puts NumPy arrays into the batch, the other changes a constant every epoch
     options = [name for name in ("prioritized", "anneal_lr") if run.config.get(name)]
-    return f"it does not know {options[0]}=True" if options else ""
+    return f"it does not support {options[0]}=True" if options else ""
 
 
 def _missing():
-    """What compiling needs and this machine lacks; '' if nothing is missing."""
+    """What this machine lacks for compiling; '' if nothing is missing."""
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         return f"torch {torch.__version__} cannot compile gradients"
     if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
@@ -103,7 +106,7 @@ def _missing():
 
 
 def _prepare(optimizer):
-    """The state that Adam makes at its first step; a graph needs it before."""
+    """Create the state that Adam otherwise creates at its first step; a graph needs it earlier."""
     for group in optimizer.param_groups:
         for p in group["params"]:
             if p not in optimizer.state:

@@ -1,4 +1,4 @@
-"""How policies explore while they are trained: by their own randomness, by noise, by chance."""
+"""How policies explore during training: by sampling, by added noise, or epsilon-greedily."""
 
 from gymnasium.spaces import Box
 
@@ -6,7 +6,7 @@ from spinup.algos.pytorch.common.qnets import bounds
 
 
 class SampledPolicy:
-    """A stochastic policy, which explores by itself; continuous actions stay within the bounds."""
+    """A stochastic policy explores by sampling; continuous actions are clipped to the bounds."""
 
     def __init__(self, policy, action_space):
         self.policy, self.space = policy, action_space if isinstance(action_space, Box) else None
@@ -19,7 +19,7 @@ class SampledPolicy:
 
 
 class NoisyPolicy:
-    """A deterministic policy plus Gaussian noise, in units of half the range of each dimension."""
+    """A deterministic policy plus Gaussian noise, in units of half of each dimension's range."""
 
     def __init__(self, policy, action_space, act_noise):
         self.policy = policy
@@ -38,9 +38,9 @@ class NoisyPolicy:
 
 
 class EpsilonGreedy:
-    """The greedy policy, which takes a random action with probability `epsilon` instead.
+    """The greedy policy, except that it takes a random action with probability `epsilon`.
 
-    Whoever trains sets `epsilon`. Acting does not change it, so evaluation cannot either.
+    The training loop sets `epsilon`. Acting never changes it, so evaluation cannot either.
     """
 
     def __init__(self, policy, n_actions, epsilon=1.0):
@@ -48,7 +48,7 @@ class EpsilonGreedy:
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """Actions, each random or not independently of the others."""
+        """Actions; each one is random or greedy, independently of the others."""
         explores = rng.random(len(obs)) < self.epsilon
         if explores.all():
             return rng.integers(self.n_actions, size=len(obs))

@@ -20,13 +20,13 @@ from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
 
 
 class Adam(torch.optim.Adam):
-    """torch's Adam, whose three steps can also be part of a compiled update (`compiling.py`)."""
+    """torch's Adam, which can also be part of a compiled update (`compiling.py`)."""
 
     def __init__(self, params, lr, fused=True):
         super().__init__(params, lr=lr, fused=fused)
 
     def zero_grad(self, set_to_none=True):
-        """Forget all gradients."""
+        """Clear all gradients."""
         for p in _parameters(self):
             p.grad = None
 
@@ -46,9 +46,9 @@ class Adam(torch.optim.Adam):
                 v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
                 m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
                 p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
-                p.grad = None  # or the graph would have to hand it out
+                p.grad = None  # otherwise the graph would have to return it
 
-    step.hooked = True  # torch need not wrap it for its profiler, which graphs know nothing of
+    step.hooked = True  # keeps torch from wrapping it for its profiler, which a graph cannot hold
 
 
 def _parameters(optimizer):
@@ -58,8 +58,8 @@ def _parameters(optimizer):
 def over_shards(losses, module, shards):
     """Yield the loss of each local shard to call `backward` on; leave the mean gradient in `.grad`.
 
-    Gradients are added up in shard order, so that any number of processes computes the same bits.
-    With one shard this is a plain backward pass.
+    Gradients are summed in shard order, so that any number of processes computes the same bits.
+    With one shard, this is a plain backward pass.
     """
     params = [p for p in module.parameters() if p.requires_grad]
     parts = []
@@ -94,7 +94,7 @@ def evaluate(compute_loss, batches, shards):
 
 
 def clip_grad_norm(optimizer, max_grad_norm):
-    """Scale the gradients of `optimizer` down to this norm, all of them together; None does not."""
+    """Clip the gradients of `optimizer` to this norm over all of them; None does not clip."""
     if max_grad_norm is None:
         return
     params = _parameters(optimizer)
@@ -112,7 +112,7 @@ def frozen(*modules):
     """Compute no gradient for the parameters of these modules; gradients pass through them."""
     params = [p for module in modules for p in module.parameters() if p.requires_grad]
     grads = [p.grad for p in params]
-    compiling = torch.compiler.is_compiling()  # a graph computes what is used and nothing else
+    compiling = torch.compiler.is_compiling()  # a graph computes only what is used
     for p in params:
         if not compiling:
             p.requires_grad_(False)

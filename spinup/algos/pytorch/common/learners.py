@@ -1,4 +1,4 @@
-"""What the off-policy algorithms share: a learner, and target networks that follow slowly."""
+"""What the off-policy algorithms share: a learner, and slowly moving target networks."""
 
 import copy
 from collections.abc import Callable
@@ -8,19 +8,19 @@ import torch
 
 
 class Learner(NamedTuple):
-    """An off-policy algorithm at work on its networks: how it explores and how it learns."""
+    """How an off-policy algorithm explores and learns, bound to its networks."""
 
-    policy: Any  # explores
+    policy: Any  # the exploring policy
     update: Callable[..., Any]  # (batch, gradient steps so far) -> what it measured
-    values: tuple[str, ...]  # names of what it measures for every row of a batch
-    losses: tuple[str, ...]  # names of what it measures once
+    values: tuple[str, ...]  # names of what an update measures for every row of a batch
+    losses: tuple[str, ...]  # names of what an update measures once
     begin_step: Callable[[int], None] = lambda t: None  # called with the steps taken so far
-    columns: Callable[[int], dict[str, float]] = lambda t: {}  # more for the log
-    optimizers: tuple[Any, ...] = ()  # whose learning rates a schedule may change
+    columns: Callable[[int], dict[str, float]] = lambda t: {}  # more columns for the log
+    optimizers: tuple[Any, ...] = ()  # those whose learning rates a schedule may change
 
 
 def target_copy(ac):
-    """A copy of the network that no gradient reaches: it changes by `polyak_update` alone."""
+    """A copy of the network without gradients; only `polyak_update` changes it."""
     return copy.deepcopy(ac).requires_grad_(False)
 
 

@@ -1,7 +1,7 @@
 """Networks that the on-policy algorithms share: multi-layer perceptrons, actors, critics.
 
-The sizes of inputs and outputs follow from the spaces: `MLPActorCritic(observation_space,
-action_space)` picks the actor that fits. User-written classes need to provide only what the
+The spaces determine the sizes of inputs and outputs: `MLPActorCritic(observation_space,
+action_space)` picks the actor that fits. User-written classes only need to provide what the
 algorithms call: `step`, `act`, `pi` and `v`.
 """
 
@@ -24,15 +24,15 @@ class _Tanh(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
-        # aten's own kernel, and like it differentiable again (TRPO needs second derivatives)
+        # torch's own kernel, which can be differentiated again (TRPO needs second derivatives)
         return torch.ops.aten.tanh_backward(grad, y)
 
 
 class Tanh(nn.Tanh):
     """The same function as `nn.Tanh`, several times faster on a CPU.
 
-    torch's sigmoid is vectorised where its tanh is not, and tanh layers take half the time of an
-    update of a small network. Absolute error below 2e-7.
+    torch vectorizes its sigmoid but not its tanh, and tanh layers take half the time of an update
+    of a small network. The absolute error is below 2e-7.
     """
 
     def forward(self, x):
@@ -71,11 +71,11 @@ def init_orthogonal(net, output_gain):
 
 
 class ObsFilter(nn.Module):
-    """What happens to observations before the first layer: flattened, normalised if asked.
+    """Prepares observations for the first layer: flattens them and, if asked, normalizes them.
 
-    The statistics are buffers of the network, so they are saved with the policy, and they change
-    only when `update` is called, between epochs: a policy is fixed while it collects and while it
-    is evaluated.
+    The statistics are buffers of the network, so they are saved with the policy. They change only
+    in `update`, between epochs: the policy is fixed while it collects data and while it is
+    evaluated.
     """
 
     def __init__(self, shape, normalize=False, clip=10.0):
@@ -97,24 +97,24 @@ class ObsFilter(nn.Module):
         return obs
 
     def frozen_copy(self):
-        """The normalization as it is now, as a function on NumPy arrays: (..., dim) -> same."""
+        """The current normalization, as a function of NumPy arrays: (..., dim) -> (..., dim)."""
         mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
         return lambda obs: np.minimum(np.maximum((obs - mean) / std, -self.clip), self.clip)
 
     def batch_sums(self, obs):
-        """Count, sums and sums of squares of a batch of observations, one float64 vector."""
+        """Count, sums and sums of squares of a batch of observations, as one float64 vector."""
         x = obs.reshape(len(obs), -1).double()
         count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
         return torch.cat([count, x.sum(0), x.square().sum(0)])
 
     def update(self, sums):
-        """Add the sums of new observations (over all shards) and renew mean and std."""
+        """Add the sums of new observations (over all shards) and recompute mean and std."""
         self.sums += sums
         dim = len(self.mean)
         mean = self.sums[1 : dim + 1] / self.sums[0]
         var = self.sums[dim + 1 :] / self.sums[0] - mean.square()
         self.mean.copy_(mean)
-        # what never varied is left in its own units
+        # a component that never varied is not scaled
         self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
 
 
@@ -135,7 +135,7 @@ class ReturnFilter(nn.Module):
 
 
 class Actor(nn.Module):
-    """A stochastic policy. Subclasses say what the distribution is and how to score actions."""
+    """A stochastic policy. Subclasses define the distribution and how to score actions."""
 
     def _distribution(self, obs):
         raise NotImplementedError(f"{type(self).__name__} must define _distribution(obs)")
@@ -153,7 +153,7 @@ class Actor(nn.Module):
 
 def gumbel_argmax(logits, rng):
     """Samples from a softmax in NumPy: argmax(logits + Gumbel noise)."""
-    # minus the logarithm of an exponential is Gumbel
+    # minus the logarithm of an exponential variable is Gumbel noise
     return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
 
 
@@ -183,8 +183,8 @@ class MLPCategoricalActor(Actor):
 class DiagonalNormal(Normal):
     """Independent normal distributions from their means and log standard deviations.
 
-    A `torch.distributions.Normal` that keeps the logarithm it was made from: taking it again from
-    the standard deviations of a whole batch would cost as much as the network.
+    A `torch.distributions.Normal` that keeps `log_std`: computing the logarithm again for a whole
+    batch would cost as much as the network.
     """
 
     HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
@@ -243,7 +243,7 @@ class MLPGaussianActor(Actor):
 
 
 class MultiCategorical:
-    """Independent categorical distributions, one for each entry of an action."""
+    """Independent categorical distributions, one for each component of an action."""
 
     def __init__(self, logits, nvec):
         self.parts = [Categorical(logits=x, validate_args=False) for x in logits.split(nvec, -1)]
@@ -253,22 +253,22 @@ class MultiCategorical:
         return torch.stack([p.sample() for p in self.parts], -1)
 
     def log_prob(self, act):
-        """Sum over the entries."""
+        """Log-probability of the whole action, the sum over its components."""
         act = act.reshape(*act.shape[: self.parts[0].logits.ndim - 1], len(self.parts))
         return sum(p.log_prob(a) for p, a in zip(self.parts, act.unbind(-1), strict=True))
 
     def entropy(self):
-        """Sum over the entries."""
+        """Entropy, summed over the components."""
         return sum(p.entropy() for p in self.parts)
 
     def kl(self, other):
-        """KL(self || other), summed over the entries."""
+        """KL(self || other), summed over the components."""
         pairs = zip(self.parts, other.parts, strict=True)
         return sum(kl_divergence(p, q) for p, q in pairs)
 
 
 class MLPMultiCategoricalActor(Actor):
-    """MultiDiscrete: one softmax for each entry, from one network."""
+    """MultiDiscrete: one softmax for each component, from one network."""
 
     def __init__(self, obs_dim, nvec, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -283,7 +283,7 @@ class MLPMultiCategoricalActor(Actor):
         return pi.log_prob(act)
 
     def mode(self, pi):
-        """The most likely value of each entry."""
+        """The most likely value of each component."""
         return torch.stack([p.logits.argmax(-1) for p in pi.parts], -1)
 
     def in_numpy(self):
@@ -300,7 +300,7 @@ class MLPMultiCategoricalActor(Actor):
 
 
 class MLPBernoulliActor(Actor):
-    """MultiBinary: independent coins, one logit each."""
+    """MultiBinary: independent Bernoulli variables, one logit each."""
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -315,14 +315,14 @@ class MLPBernoulliActor(Actor):
         return pi.log_prob(act.reshape(pi.base_dist.logits.shape).to(pi.base_dist.logits.dtype))
 
     def mode(self, pi):
-        """The likelier side of each coin."""
+        """The more likely value of each bit."""
         return (pi.base_dist.logits > 0).long()
 
     def in_numpy(self):
         """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
 
         def sample(logits, rng):
-            # P(u < sigmoid(x)) without the sigmoid: the logit of a uniform number is logistic noise
+            # u < sigmoid(x), written as logit(u) < x: needs no sigmoid
             u = rng.random(logits.shape)
             return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
 
@@ -358,14 +358,14 @@ def make_actor(observation_space, action_space, hidden_sizes, activation, obs_fi
 
 
 def make_obs_filter(observation_space, normalize):
-    """None where flat observations go to the network as they are."""
+    """The observation filter; None if observations are already flat and need no normalization."""
     if len(observation_space.shape) == 1 and not normalize:
         return None
     return ObsFilter(observation_space.shape, normalize)
 
 
 def samples_pi(step):
-    """Mark a `step` that only samples `pi`: collecting may then sample it in its own way."""
+    """Mark a `step` or `act` that only samples `pi`, so that `acting.py` may sample it in NumPy."""
     step.samples_pi = True
     return step
 
@@ -376,14 +376,14 @@ class MLPActorCritic(nn.Module):
     Args:
         observation_space: a Box of any shape (flattened).
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
-        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (32, 32) to
-            (256, 256) are usual.
-        activation: class of the hidden activations.
+        hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
+            (32, 32) to (256, 256) are usual.
+        activation: activation class of the hidden layers.
         normalize_obs: subtract the running mean of observations and divide by their running
-            standard deviation. Helps where components differ in scale.
+            standard deviation. Helps if components differ in scale.
         normalize_ret: divide rewards by the running standard deviation of discounted returns before
-            anything is computed from them. Helps where returns are large.
-        orthogonal_init: orthogonal weights, small ones (0.01) in the last layer of the policy.
+            anything is computed from them. Helps if returns are large.
+        orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
     """
 
     def __init__(
@@ -424,14 +424,14 @@ class MLPActorCritic(nn.Module):
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
 
 
-# ---- what losses ask of the networks
+# ---- what the losses need from the networks
 
 
 def flat(values):
     """One number per row, (B,).
 
-    A user's network may return a column (B, 1), and a column minus a row would silently broadcast
-    to a square.
+    A user's network may return a column (B, 1), and (B, 1) minus (B,) would silently broadcast to
+    (B, B).
     """
     return values.reshape(-1)
 
@@ -460,10 +460,10 @@ def approx_kl(logp_old, logp):
 
 
 def mean_kl(pi_old, pi, logp_old, logp):
-    """Mean KL(old || new), in closed form where the distributions have one, else from samples.
+    """Mean KL(old || new), in closed form if the distributions have one, else from samples.
 
-    The second derivative of the sample form at `old` is the empirical Fisher matrix, so that a
-    user's own distribution, which needs only `entropy()`, works in a trust region too.
+    The second derivative of the sample estimate at `old` is the empirical Fisher matrix, so a trust
+    region also works with a user's own distribution, which needs only `entropy()`.
     """
     if isinstance(pi, (DiagonalNormal, MultiCategorical)):
         return pi_old.kl(pi).mean()

@@ -1,4 +1,4 @@
-"""The buffer for algorithms of one's own that step an environment themselves."""
+"""The buffer for user-written algorithms that step an environment themselves."""
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from spinup.utils.mpi_tools import mpi_statistics_scalar
 class PathBuffer:
     """Stores an agent's steps one by one and computes GAE-lambda advantages path by path.
 
-    The library's own algorithms collect whole epochs at once; this is the same arithmetic for code
-    that steps an environment itself.
+    The library's own algorithms use `EpochBuffer`; this does the same arithmetic for code that
+    steps an environment itself.
     """
 
     def __init__(self, obs_dim, act_dim, size, gamma=0.99, lam=0.95):
@@ -27,7 +27,7 @@ class PathBuffer:
         self.ptr, self.path_start_idx, self.max_size = 0, 0, size
 
     def store(self, obs, act, rew, val, logp):
-        """Append one step; size-1 arrays are taken as the numbers they hold."""
+        """Append one step; size-1 arrays count as scalars."""
         if self.ptr >= self.max_size:
             raise IndexError(f"the buffer of {self.max_size} steps is full: call get() first")
         i = self.ptr
@@ -39,11 +39,10 @@ class PathBuffer:
         self.ptr += 1
 
     def finish_path(self, last_val=0):
-        """The path stored last ends here.
+        """End the current path with the last step stored.
 
-        `last_val` is 0 if the episode terminated, and V(final observation) if the path was only cut
-        (by a time limit or the end of the epoch), so that what would have followed is not counted
-        as nothing.
+        `last_val` is 0 if the episode terminated. If the path was cut off by a time limit or the
+        end of the epoch, it is V(final observation), which estimates the rest of the return.
         """
         path = slice(self.path_start_idx, self.ptr)
         self.adv_buf[path], self.ret_buf[path] = gae(
@@ -56,7 +55,7 @@ class PathBuffer:
         self.path_start_idx = self.ptr
 
     def get(self):
-        """All of the buffer as float32 tensors, with `adv` normalised; empties the buffer."""
+        """The whole buffer as float32 tensors, with `adv` normalized; empties the buffer."""
         if self.ptr != self.max_size:
             raise ValueError(
                 f"the buffer holds {self.ptr} of {self.max_size} steps: fill it before get()"

@@ -1,7 +1,7 @@
-"""Networks that the off-policy algorithms share: action-value functions, actors within bounds.
+"""Networks that the off-policy algorithms share: Q-functions, and actors with bounded actions.
 
-Actions live in a Box whose bounds may differ by dimension and need not be symmetric. An actor
-computes in (-1, 1) and its output is scaled by half the width of the range and moved to its middle.
+Actions lie in a Box whose bounds may differ by dimension and need not be symmetric. An actor
+computes in (-1, 1); its output is scaled by half the width of the range and shifted to its middle.
 """
 
 import math
@@ -39,7 +39,7 @@ class MLPQFunction(nn.Module):
         self.q = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
 
     def inputs(self, obs, act):
-        """What the network reads: (..., obs), (..., act) -> (..., obs + act)."""
+        """The network's input: (..., obs), (..., act) -> (..., obs + act)."""
         obs = self.obs_filter(obs)
         if act.ndim != obs.ndim:  # actions with several axes
             act = act.flatten(obs.ndim - 1)
@@ -51,12 +51,12 @@ class MLPQFunction(nn.Module):
 
 
 def twin_q(ac, obs, act):
-    """Both critics of a batch, (B,) each."""
+    """The values that both critics give to a batch, (B,) each."""
     return flat(ac.q1(obs, act)), flat(ac.q2(obs, act))
 
 
 class MLPDiscreteQFunction(nn.Module):
-    """Q(s, .) of all discrete actions at once, or of the given ones."""
+    """Q(s, a) of all discrete actions at once, or of the given ones."""
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -74,7 +74,7 @@ class MLPDiscreteQFunction(nn.Module):
 
 
 class BoundedActor(nn.Module):
-    """What actors within bounds have in common: scale and middle of every dimension.
+    """What actors with bounded actions share: the scale and the middle of every dimension.
 
     `act_limit` is half the width of the range, one number or one per dimension; `act_center` is its
     middle. Subclasses take these, and `obs_filter`, after the arguments of an MLP.
@@ -115,7 +115,7 @@ class MLPActor(BoundedActor):
 
 
 class SquashedGaussianMLPActor(BoundedActor):
-    """A Gaussian whose mean and width depend on the state, squashed by tanh into the bounds."""
+    """A Gaussian whose mean and standard deviation depend on the state, squashed by tanh."""
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, *bounds, **named):
         super().__init__(act_dim, *bounds, **named)
@@ -125,10 +125,10 @@ class SquashedGaussianMLPActor(BoundedActor):
         self.log_std_layer = nn.Linear(width, act_dim)
 
     def forward(self, obs, deterministic=False, with_logprob=True):
-        """Actions (..., act) and their log-probabilities (...,), or None for those."""
+        """Actions (..., act) and their log-probabilities (...,); None without `with_logprob`."""
         h = self.net(self.obs_filter(obs))
         mu, log_std = self.mu_layer(h), self.log_std_layer(h).clamp(LOG_STD_MIN, LOG_STD_MAX)
-        # u = mu + std * noise: the gradient passes through the sample (reparameterisation).
+        # u = mu + std * noise: the gradient passes through the sample (reparameterization).
         noise = torch.zeros_like(mu) if deterministic else torch.randn_like(mu)
         u = mu + log_std.exp() * noise
         logp = squashed_log_prob(noise, log_std, u, self.act_limit) if with_logprob else None
@@ -137,7 +137,7 @@ class SquashedGaussianMLPActor(BoundedActor):
     def in_numpy(self):
         """For acting: the layers, and functions (sample, mode) from their outputs to actions.
 
-        The layers end in one head, which gives means and log standard deviations side by side.
+        The last layer outputs the means and the log standard deviations side by side.
         """
         mu, log_std = self.mu_layer, self.log_std_layer
         with torch.no_grad():
@@ -155,9 +155,9 @@ class SquashedGaussianMLPActor(BoundedActor):
 
 
 class MLPScaledGaussianActor(BoundedActor):
-    """A Gaussian of fixed width around a mean; both in units of half the range of each dimension.
+    """A Gaussian with fixed standard deviation, in units of half of each dimension's range.
 
-    Unlike the squashed one it may sample outside of the bounds, where actions are clipped.
+    Unlike the squashed Gaussian, it may sample actions outside the bounds, which are then clipped.
     """
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, *bounds, std=0.3, **named):
@@ -166,7 +166,7 @@ class MLPScaledGaussianActor(BoundedActor):
         self.std = std
 
     def forward(self, obs, act=None):
-        """The distribution, and the log-probabilities (...,) of actions where they are given."""
+        """The distribution, and the log-probabilities (...,) of `act` if given: (pi, logp)."""
         mean = self.scale(self.mu_net(self.obs_filter(obs)))
         pi = Normal(mean, (self.std * self.act_limit).expand_as(mean), validate_args=False)
         return pi, None if act is None else pi.log_prob(act).sum(-1)
@@ -188,8 +188,8 @@ class MLPScaledGaussianActor(BoundedActor):
 def squashed_log_prob(noise, log_std, u, act_limit):
     """Log-density of the action c + s tanh(u), u = mu + std * noise, (..., act) -> (...,).
 
-    The change of variables subtracts log(s (1 - tanh(u)^2)) a dimension. 1 - tanh^2 rounds to zero
-    where u is large; 2 (log 2 - u - softplus(-2u)) is its logarithm without that.
+    The change of variables subtracts log(s (1 - tanh(u)^2)) per dimension. 1 - tanh(u)^2 rounds to
+    zero for large u; 2 (log 2 - u - softplus(-2u)) is its logarithm in a numerically stable form.
     """
     gaussian = -0.5 * noise.square() - log_std - HALF_LOG_2PI
     log_slope = 2 * (LOG_2 - u - softplus(-2 * u)) + act_limit.log()
@@ -199,7 +199,7 @@ def squashed_log_prob(noise, log_std, u, act_limit):
 class MLPDuelingQ(nn.Module):
     """Q(s, a) = V(s) + A(s, a) - mean over actions of A(s, .) (Wang et al. 2016, eq. 9).
 
-    The last hidden layer exists twice, once for V and once for A; those before it are shared.
+    V and A each have their own last hidden layer; the layers before it are shared.
     """
 
     def __init__(self, obs_dim, n_actions, hidden_sizes, activation, obs_filter=None):
@@ -219,8 +219,8 @@ class MLPDuelingQ(nn.Module):
     def in_numpy(self):
         """For acting: the layers, and functions (sample, mode) that both take the best action.
 
-        The two streams lie side by side. V + A - mean A is linear in what they end with, so one
-        last layer computes it.
+        The two streams are placed side by side. V + A - mean A is linear in their outputs, so a
+        single last layer computes it.
         """
         (*v_hidden, v_out, _), (*a_hidden, a_out, _) = self.v_net, self.a_net
         with torch.no_grad():
@@ -238,7 +238,7 @@ class MLPDuelingQ(nn.Module):
 
 def _linear(weight, bias):
     """A layer with these parameters."""
-    # Initial ones would be drawn from torch's global generator; on this device there are none.
+    # "meta" skips the initial weights, which would be drawn from torch's global generator.
     linear = nn.Linear(*reversed(weight.shape), device="meta")
     linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
     return linear

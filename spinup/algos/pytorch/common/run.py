@@ -10,7 +10,7 @@ from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
 
-# batch_size x widest layer from which a second thread saves more than it costs (docs/adr/0008).
+# If batch_size x widest layer is at least this, a second thread pays off (docs/adr/0008).
 WORTH_A_THREAD = 1 << 14
 
 
@@ -43,7 +43,7 @@ class TorchRun(Run):
         return {**super()._config_record(), "torch_version": torch.__version__}
 
     def build(self, actor_critic, ac_kwargs):
-        """The actor-critic with its initial weights, the same on every process."""
+        """Make the actor-critic; its initial weights are the same on every process."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seeds.integer("init"))
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
@@ -60,33 +60,33 @@ class TorchRun(Run):
         return ac
 
     def _decide_threads(self, ac):
-        """The rule for `num_threads=None`, from the sizes alone: the same run, the same bits."""
+        """Resolve `num_threads=None` from the sizes alone, so that reruns give the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        # Two of four cores at most: a thread that waits for a core stalls the other one, too.
+        # Two threads only with four cores: a thread that waits for a core stalls the other too.
         self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
         self.save_config()
 
     def seed_backend(self, rng):
-        """torch's global generator is what networks sample from."""
+        """Seed torch's global generator, which networks sample from."""
         seed = int(rng.integers(2**63))
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
     def to_array(self, parts):
-        """Tensors on any device, and arrays, as one vector; one transfer for all of them."""
+        """Tensors on any device, and arrays, as one vector, with one transfer for all of them."""
         arrays = [p for p in parts if not isinstance(p, torch.Tensor)]
         tensors = [p.reshape(-1) for p in parts if isinstance(p, torch.Tensor)]
-        if tensors:  # what a checkpoint brought back comes first
+        if tensors:  # the arrays come first: they were restored from a checkpoint
             arrays.append(torch.cat(tensors).cpu().numpy())
         return super().to_array(arrays)
 
     def check_parameters(self):
-        """Name the first parameter that is not finite, before it is written anywhere.
+        """Stop if a parameter is not finite, and name it, before anything is written.
 
-        The statistics of our own filters count too; a user's buffers may hold what they like.
+        The statistics of our own filters are checked too; a user's buffers may hold anything.
         """
         numbers = dict(self.ac.named_parameters())
         for prefix, module in self.ac.named_modules():
@@ -100,14 +100,14 @@ class TorchRun(Run):
                 )
 
     def global_state(self):
-        """With torch's global generators."""
+        """The states of the global generators, including torch's."""
         state = {**super().global_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["cuda"] = torch.cuda.get_rng_state(self.device)
         return state
 
     def set_global_state(self, state):
-        """With torch's global generators."""
+        """Restore the global generators, including torch's."""
         super().set_global_state(state)
         torch.set_rng_state(state["torch"])
         if self.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Acting through networks of the user's own, which offer `step` or `act` and nothing faster."""
+"""Acting with user-written networks, through their `step` or `act`."""
 
 import inspect
 
@@ -10,21 +10,21 @@ from spinup.utils.seeding import global_state, set_global_state
 
 
 class StepPolicy:
-    """Acts through the `step` of a user's own actor-critic, a batch at a time where that works."""
+    """Acts through the `step` of a user's actor-critic, with whole batches if that works."""
 
     def __init__(self, ac, device):
         self.ac, self.device = ac, device
         self.batched = None  # not known before the first call
 
     def begin(self, rng):
-        """A user's `step` draws from torch's global generator: give it a seed of ours."""
+        """Seed torch's global generator, which a user's `step` draws from."""
         torch.manual_seed(int(rng.integers(2**63)))
 
     def renew(self):
-        """It acts with the network itself."""
+        """Nothing to do: this policy calls the network itself."""
 
     def __call__(self, obs, rng):
-        """Actions, values and log-probabilities as the user's `step` gives them."""
+        """Actions, values and log-probabilities as the user's `step` returns them."""
         obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
         if self.batched is None:
             self.batched = len(obs) > 1 and takes_batches(self.ac, obs)
@@ -35,17 +35,17 @@ class StepPolicy:
 
 
 class ActPolicy:
-    """Acts through the `act` of a user's own network, which samples (or not) as it likes."""
+    """Acts through the `act` of a user's network, which may sample or not."""
 
     def __init__(self, ac, device):
         self.ac, self.device = ac, device
 
     def begin(self, rng):
-        """A user's `act` draws from torch's global generator: give it a seed of ours."""
+        """Seed torch's global generator, which a user's `act` draws from."""
         torch.manual_seed(int(rng.integers(2**63)))
 
     def renew(self):
-        """It acts with the network itself."""
+        """Nothing to do: this policy calls the network itself."""
 
     def __call__(self, obs, rng):
         """Actions, one observation at a time."""
@@ -60,16 +60,16 @@ def _array(x):
 def takes_batches(ac, obs):
     """Whether `ac.step` treats the rows of a batch as separate observations.
 
-    Decided by what it returns: one action, value and log-probability per row, and for the first
-    row the value that the first observation alone gets.
+    It does if it returns one action, value and log-probability per row, and the value of the first
+    row equals that of the first observation alone.
     """
     state, torch_state = global_state(), torch.get_rng_state()
     try:
         a, v, logp = (_array(x) for x in ac.step(obs))
         _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
     except Exception:
-        # Whatever a user's code raises, it was written for one observation at a time, which is all
-        # it has to be; if one fails too, that error is the one to see.
+        # A user's code may raise anything: it needs to handle only one observation at a time. If
+        # that fails too, the user sees that error.
         return False
     finally:
         set_global_state(state)
@@ -80,12 +80,12 @@ def takes_batches(ac, obs):
 
 
 def make_user_get_action(ac, deterministic, to_env):
-    """A function from one observation to the action that a user's own `act` chooses."""
+    """A function from one observation to the action that a user's `act` chooses."""
     chooses = "deterministic" in inspect.signature(ac.act).parameters
-    if deterministic and not chooses and hasattr(ac, "step"):  # without it, `act` adds no noise
+    if deterministic and not chooses and hasattr(ac, "step"):  # without `step`, `act` adds no noise
         raise SpinupError(
-            f"{type(ac).__name__}.act has no argument 'deterministic', so its policy can only "
-            "be sampled"
+            f"{type(ac).__name__}.act has no argument 'deterministic', so its policy can only be "
+            "sampled: write act(self, obs, deterministic=False)"
         )
     kwargs = {"deterministic": True} if deterministic and chooses else {}
     device = next((p.device for p in ac.parameters()), None)
