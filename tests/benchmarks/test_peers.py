@@ -34,8 +34,8 @@ def rows(*seconds):
 @pytest.fixture
 def reports(peers):
     """Three rounds, in which the median of the ratios is not the ratio of the medians."""
-    every = {side: rows(2.0, 2.0, 2.0) for side in peers.SIDES}
-    return every | {"ours": rows(1.0, 2.0, 4.0), "SB3": rows(9.0, 5.0, 6.0)}
+    every = {side: rows(3.0, 3.0, 3.0) for side in peers.SIDES}
+    return every | {"ours, 2 threads": rows(1.0, 2.0, 4.0), "SB3": rows(9.0, 5.0, 6.0)}
 
 
 def result_of(peers, reports):
@@ -103,12 +103,13 @@ def test_our_side_trains_with_the_settings(peers, algo, monkeypatch):
 def test_each_library_runs_in_its_own_environment_with_its_own_threads(peers):
     script = str(ROOT / "benchmarks" / "peers.py")
     theirs = str(ROOT / ".venv-peers" / "bin" / "python")
-    assert peers.command("ours", "sac") == [sys.executable, script, "sac", "--worker", "ours"]
+    ours = [sys.executable, script, "sac", "--worker", "ours"]
+    assert peers.command("ours, 1 thread", "sac") == [*ours, "--threads", "1"]
+    assert peers.command("ours, 2 threads", "sac") == [*ours, "--threads", "2"]
     assert peers.command("SBX", "dqn") == [theirs, script, "dqn", "--worker", "sbx"]
-    assert peers.command("ours, 2 threads", "td3")[-2:] == ["--threads", "2"]
 
 
-def test_no_library_is_told_how_many_threads_to_use(peers):
+def test_no_environment_variable_says_how_many_threads_to_use(peers):
     told = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "active"}
     told |= {"XLA_FLAGS": "--x", "JAX_PLATFORMS": "cuda", "PATH": "/bin"}
     kept = peers.default_environment(told)
@@ -120,26 +121,35 @@ def test_no_library_is_told_how_many_threads_to_use(peers):
 
 def test_figures_are_medians_over_the_rounds(peers, reports):
     row = peers.summary("sac", reports, {"1": 100.0, "2": 200.0})
-    assert row["ms_per_step"]["ours"] == 2.0  # 2 s a slice of 1000 steps
-    assert row["cores_busy"]["ours"] == 1.5
-    assert row["faster_than"]["SB3"] == {"median": 2.5, "rounds": [9.0, 2.5, 1.5]}
-    assert row["faster_than"]["SBX"]["median"] == 1.0
-    # one update a step: 0.225 GFLOP at 100 GFLOP/s
+    assert row["ms_per_step"]["ours, 2 threads"] == 2.0  # 2 s per slice of 1000 steps
+    assert row["cores_busy"]["ours, 2 threads"] == 1.5
+    ours = {"ours": "ours, 2 threads"}
+    assert peers.faster_than("SB3", row) == ours | {"median": 2.5, "rounds": [9.0, 2.5, 1.5]}
+    assert peers.faster_than("SBX", row)["median"] == 1.5
+    # one update per step: 0.225 GFLOP at 100 GFLOP/s
     assert row["floor_ms_per_step"]["1"] == pytest.approx(2.25, abs=0.01)
     assert row["floor_ms_per_step"]["2"] == pytest.approx(1.127, abs=0.001)
+
+
+@pytest.mark.parametrize("better", ["ours, 1 thread", "ours, 2 threads"])
+def test_the_target_refers_to_our_better_number_of_threads(peers, reports, better):
+    every = {side: rows(3.0, 3.0, 3.0) for side in peers.OURS}
+    row = peers.summary("sac", reports | every | {better: rows(2.0, 2.0, 2.0)}, {"1": 1.0})
+    found = peers.faster_than("SB3", row)
+    assert found == {"ours": better, "median": 3.0, "rounds": [4.5, 2.5, 3.0]}
 
 
 def test_a_missed_target_is_said(peers, reports):
     assert peers.misses(result_of(peers, reports)) == []
     slow = reports | {"SB3": rows(1.9, 3.8, 7.6)}
     said = peers.misses(result_of(peers, slow))
-    assert said == ["sac: 1.90 times as fast as Stable-Baselines3 < 2.0"]
+    assert said == ["sac (ours, 2 threads): 1.90 times as fast as Stable-Baselines3 < 2.0"]
 
 
 def test_the_table_has_every_side(peers, reports):
     head, _, line = peers.tables(result_of(peers, reports)).splitlines()[2:5]
     assert len(head.split("|")) == len(line.split("|"))
-    assert line.startswith("| sac | 2 (1.5) | 6 (1.5) | 2 (1.5) |")
+    assert line.startswith("| sac | 3 (1.5) | 2 (1.5) | 6 (1.5) | 3 (1.5) |")
     assert "| 2.50 (1.50 to 9.00), target 2.0 |" in line
 
 
