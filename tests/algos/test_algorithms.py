@@ -361,7 +361,7 @@ def test_the_policy_saved_at_the_end_is_the_one_after_the_last_update(train, alg
 
 
 @pytest.mark.parametrize("algo", ["ppo", "vpg", "trpo"])
-def test_normalisers_are_trained_saved_and_loaded_with_the_policy(train, algo):
+def test_normalizers_are_trained_saved_and_loaded_with_the_policy(train, algo):
     ac_kwargs = {"hidden_sizes": (8,), "normalize_obs": True, "normalize_ret": True}
     run = train(algo, "Pendulum-v1", epochs=2, ac_kwargs=ac_kwargs)
     obs_filter = run.ac.pi.obs_filter

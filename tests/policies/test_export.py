@@ -87,7 +87,7 @@ VECTOR = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (4, 5, 2), np.uint8)
 UNEVEN = spaces.Box(np.array([-1, 0, 5], np.float32), np.array([2, 0.5, 6], np.float32))
 CASES = {
-    "normalised, clipped": (nets.MLPActorCritic, VECTOR, UNEVEN, {"normalize_obs": True}),
+    "normalized, clipped": (nets.MLPActorCritic, VECTOR, UNEVEN, {"normalize_obs": True}),
     "half bounded, double": (
         nets.MLPActorCritic,
         VECTOR,
@@ -109,7 +109,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_spaces_and_normalisers_are_folded_in(tmp_path, case):
+def test_spaces_and_normalizers_are_folded_in(tmp_path, case):
     cls, observation_space, action_space, more = CASES[case]
     ac_kwargs = {"hidden_sizes": [16, 16], **more}
     named = {k: v for k, v in ac_kwargs.items() if k != "activation"}

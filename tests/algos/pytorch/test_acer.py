@@ -281,7 +281,7 @@ def test_an_action_that_mu_never_takes_gives_finite_gradients():
 def solve(g, k, delta):
     """min |z - g|^2 / 2 with k.z <= delta, by the method of multipliers; no formula of the paper.
 
-    Each round minimises (z - g)^2 / 2 + ([m + r (k.z - delta)]_+^2 - m^2) / 2r over z by descent.
+    Each round minimizes (z - g)^2 / 2 + ([m + r (k.z - delta)]_+^2 - m^2) / 2r over z by descent.
     """
     z, multiplier, r = g.copy(), 0.0, 10.0
     rate = 1 / (1 + r * k @ k)

@@ -201,7 +201,7 @@ def test_values_may_be_negative_and_every_layer_has_its_width():
     assert [m.out_features for m in plain.modules() if isinstance(m, nn.Linear)] == [7, 5, 2]
 
 
-def test_dueling_values_are_the_value_plus_centred_advantages():
+def test_dueling_values_are_the_value_plus_centered_advantages():
     torch.manual_seed(0)
     q = core.MLPQNetwork(OBS_SPACE, spaces.Discrete(4), (6, 5), dueling=True).q
     obs = torch.randn(10, 3)

@@ -267,13 +267,13 @@ def test_observation_statistics_are_numpys_on_the_joined_data():
     np.testing.assert_allclose(got, (joined - joined.mean(0)) / joined.std(0), rtol=1e-4, atol=1e-5)
 
 
-def test_normalised_observations_are_clipped():
+def test_normalized_observations_are_clipped():
     obs_filter = nets.ObsFilter((1,), normalize=True, clip=10.0)
     obs_filter.update(obs_filter.batch_sums(torch.tensor([[-1.0], [1.0]])))
     assert obs_filter(torch.tensor([[1e6], [-1e6], [3.0]])).ravel().tolist() == [10, -10, 3]
 
 
-def test_a_constant_observation_is_normalised_to_zero():
+def test_a_constant_observation_is_normalized_to_zero():
     obs_filter = nets.ObsFilter((2,), normalize=True)
     obs = torch.tensor([[1234.5, 0.1]]).repeat(50, 1)
     obs_filter.update(obs_filter.batch_sums(obs))
