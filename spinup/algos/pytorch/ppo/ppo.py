@@ -1,13 +1,14 @@
 """Proximal Policy Optimization, the clipped variant (Schulman et al. 2017, arXiv:1707.06347).
 
-Idea: take several gradient steps on the data of one epoch, but give the policy no reason to move
-far. The objective stops growing once an action has become 1 + clip_ratio times as likely as it was
-(or 1 - clip_ratio times), and the steps end early when the policy has moved by about `target_kl`.
+Idea: take several gradient steps on the data of one epoch, but give the policy no incentive to move
+far. The objective stops growing once a good action has become 1 + clip_ratio times as likely as it
+was (or a bad one 1 - clip_ratio times), and the steps stop early when the KL divergence from the
+old policy exceeds 1.5 times `target_kl`.
 
     python -m spinup.run ppo --env HalfCheetah-v5
     python -m spinup.algos.pytorch.ppo.ppo --env CartPole-v1 --epochs 25
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from spinup.utils.mpi_pytorch import shard_mean
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
-    """The clipped surrogate objective (eq. 7), negated, and how far the policy has moved."""
+    """The clipped surrogate objective (eq. 7), negated; also how far the policy has moved."""
     adv, logp_old = batch["adv"], batch["logp"]
     pi, logp = pi_and_logp(ac, batch)
     ratio = torch.exp(logp - logp_old)  # (B,)
@@ -44,10 +45,10 @@ def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
 
 
 def compute_loss_v(ac, batch, clip_vf=None):
-    """Squared error of the value function against the rewards-to-go."""
+    """Mean squared error of the value function against the rewards-to-go."""
     v, ret = values(ac, batch), batch["ret"]  # (B,)
     error = (v - ret) ** 2
-    if clip_vf is not None:  # moving further than clip_vf from the old value gains nothing
+    if clip_vf is not None:  # no gain from moving further than clip_vf from the old value
         v_clip = batch["val"] + torch.clamp(v - batch["val"], -clip_vf, clip_vf)
         error = torch.max(error, (v_clip - ret) ** 2)
     return error.mean()
@@ -69,7 +70,7 @@ def ppo_update(
     minibatch_size=None,
     rngs=None,
 ):
-    """Lines 6 and 7 of the pseudocode: fit the policy, then the value function, to an epoch."""
+    """Lines 6 and 7 of the pseudocode: update the policy, then fit the value function."""
     pi_loss = partial(compute_loss_pi, ac, clip_ratio=clip_ratio, ent_coef=ent_coef)
     v_loss = partial(compute_loss_v, ac, clip_vf=clip_vf)
     loss_pi_old, _ = evaluate(pi_loss, batches, shards)
@@ -81,7 +82,7 @@ def ppo_update(
         if target_kl is not None:
             kl = shard_mean([info["KL"].detach() for info in infos], shards)
             if kl > 1.5 * target_kl:
-                break  # the policy has moved far enough: the data says little about where it is now
+                break  # the policy has moved too far away from the one that collected the data
         for loss_pi in over_shards(losses, ac.pi, shards):
             loss_pi.backward()
         clip_grad_norm(pi_optimizer, max_grad_norm)
@@ -94,7 +95,7 @@ def ppo_update(
         clip_grad_norm(vf_optimizer, max_grad_norm)
         vf_optimizer.step()
 
-    # Measured again after the last step: these are the values that were reached.
+    # Measured again after the last step, to log the values that were actually reached.
     loss_pi, info = evaluate(pi_loss, batches, shards)
     loss_v, _ = evaluate(v_loss, batches, shards)
     return {
@@ -144,18 +145,19 @@ def ppo(
     """Train a policy with PPO-clip.
 
     Args:
-        clip_ratio: how far the probability ratio may move before the objective stops rewarding it.
-            Larger moves faster and less safely; 0.1 to 0.3.
-        train_pi_iters: maximum number of passes over the data to fit the policy; the KL divergence
-            may end them earlier. 3 to 10 with minibatches, 40 to 80 without.
-        train_v_iters: passes over the data to fit the value function; 3 to 10 with minibatches,
-            40 to 80 without.
-        target_kl: policy steps end when the KL divergence from the old policy exceeds 1.5 times
-            this. Larger lets the policy move further per epoch; 0.003 to 0.05, None never stops.
-        minibatch_size: rows per gradient step. None uses all of them; 64 to 512 learns more from
-            fewer environment steps and needs few passes.
+        clip_ratio: how far the probability ratio may move from 1 before the objective stops
+            rewarding it. Higher values move the policy faster and less safely; 0.1 to 0.3.
+        train_pi_iters: maximum number of passes over the data to update the policy; `target_kl`
+            may stop them earlier. 3 to 10 with minibatches, 40 to 80 without.
+        train_v_iters: number of passes over the data to fit the value function; 3 to 10 with
+            minibatches, 40 to 80 without.
+        target_kl: policy steps stop when the KL divergence from the old policy exceeds 1.5 times
+            this. Higher values let the policy move further per epoch; 0.003 to 0.05. None never
+            stops early.
+        minibatch_size: rows per gradient step. None uses the whole batch. 64 to 512 learns more
+            from the same environment steps, in fewer passes.
         clip_vf: how far a value may move from its old estimate in one update, in units of return.
-            None does not clip; 0.2 with `normalize_ret` is usual.
+            None does not clip; 0.2 is usual with `normalize_ret`.
 
     Returns:
         The trained actor-critic.
@@ -185,7 +187,7 @@ def ppo(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Died: last_obs is None, nothing follows. Cut: V(last_obs) stands for the rest.
+                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)

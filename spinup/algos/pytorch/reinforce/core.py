@@ -1,4 +1,4 @@
-"""What REINFORCE needs from a network, and the names that user code imports from here."""
+"""The policy of REINFORCE, its rewards-to-go, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -45,15 +45,16 @@ __all__ = [
 
 
 class MLPPolicy(nn.Module):
-    """A policy `pi` and nothing else.
+    """A policy `pi`, without a value function.
 
     Args:
         observation_space: a Box of any shape (flattened).
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
         hidden_sizes: widths of the hidden layers.
-        activation: class of the hidden activations.
-        normalize_obs: subtract the running mean of observations, divide by their running deviation.
-        orthogonal_init: orthogonal weights, small ones (0.01) in the last layer.
+        activation: activation class of the hidden layers.
+        normalize_obs: subtract the running mean of observations and divide by their running
+            standard deviation.
+        orthogonal_init: initialize weights orthogonally, with gain 0.01 in the last layer.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class MLPPolicy(nn.Module):
 
     @samples_pi
     def step(self, obs):
-        """Action, zero and log-probability for one observation or a batch, as arrays."""
+        """Action, value (0) and log-probability for one observation or a batch, as arrays."""
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             a = pi.sample()
@@ -89,13 +90,13 @@ class MLPPolicy(nn.Module):
 
 
 def rewards_to_go(buffer, ac, gamma, baseline):
-    """Discounted rewards that followed each action, and how unusual they are.
+    """The discounted rewards that followed each action, compared with their average.
 
-    Returns the batch of each local shard: `obs`, `act`, `ret`, `logp` and `adv`, which is `ret`
-    minus its mean over all shards, divided by its standard deviation. `baseline` becomes that mean.
+    Returns one batch per local shard: `obs`, `act`, `ret`, `logp` and `adv`, which is `ret` minus
+    its mean over all shards, divided by its standard deviation. Sets `baseline` to that mean.
 
-    A path that was only cut (by a time limit or the end of the epoch) would have continued. A value
-    function would say what the rest was worth; here the average return so far stands in for it.
+    A path cut off by a time limit or the end of the epoch would have continued. There is no value
+    function to estimate the rest of its return, so the baseline of the previous epoch is used.
     """
     shards, device = buffer.shards, buffer.device
     batches = []

@@ -1,12 +1,13 @@
 """REINFORCE with the average return as its baseline (Williams 1992).
 
-Idea: play, then make every action more likely in proportion to how much more reward followed it
-than usual. There is no value function; "usual" is the average return of the epoch.
+Idea: play for an epoch, then make each action more likely in proportion to how far the return that
+followed it exceeds a baseline. There is no value function; the baseline is the average return of
+the epoch.
 
     python -m spinup.run reinforce --env CartPole-v1
     python -m spinup.algos.pytorch.reinforce.reinforce --env CartPole-v1 --pi_lr 0.01
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from spinup.runs.run import Scalar
 
 
 def compute_loss_pi(ac, batch):
-    """A loss whose gradient is REINFORCE's, negated. Its value itself means nothing."""
+    """A loss whose gradient is the negative policy gradient. Its value itself means nothing."""
     pi, logp = pi_and_logp(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": approx_kl(batch["logp"], logp), "Entropy": entropy(pi)}
@@ -73,8 +74,8 @@ def reinforce(
     """Train a policy with REINFORCE.
 
     Args:
-        actor_critic: class whose instances have `step`, `act` and `pi`; called with
-            (observation_space, action_space, **ac_kwargs). Its value function, if any, is not used.
+        actor_critic: class with the methods `step`, `act` and `pi`; called with
+            (observation_space, action_space, **ac_kwargs). A value function is not used.
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
             `activation`, `normalize_obs` and `orthogonal_init`.
         pi_lr: learning rate of the policy (Adam), which takes one step per epoch; 1e-3 to 3e-2.
@@ -86,7 +87,7 @@ def reinforce(
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
         pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
-        baseline = Scalar(0.0)  # the average return: all this algorithm knows about values
+        baseline = Scalar(0.0)  # the average return of the last epoch
         run.track(pi_optimizer=pi_optimizer, baseline=baseline)
         policy = make_policy(ac, run.device)
         loop = Loop(run)
@@ -102,7 +103,7 @@ def reinforce(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Died: last_obs is None, nothing follows. Cut: the baseline stands in.
+                    # Terminated: last_obs is None. Cut off: the baseline estimates the rest.
                     buffer.finish_path(path.i, path.last_obs)
             batches = core.rewards_to_go(buffer, ac, gamma, baseline)
             info = update(batches)

@@ -1,4 +1,4 @@
-"""What TRPO needs from a network, and the names that user code imports from here."""
+"""The networks of TRPO, its linear algebra, and the names that user code imports from here."""
 
 import torch
 from gymnasium.spaces import Box, Discrete
@@ -68,10 +68,10 @@ def flat_grad(module):
 
 
 def with_old_policy(ac, batches):
-    """Batches with `pi_old`, the distributions before the update, as constants.
+    """The batches with `pi_old` added: the distributions before the update, as constants.
 
-    They are made from a copy of the parameters: a distribution may hold a parameter itself (a log
-    standard deviation), and would follow it through the line search.
+    They are computed from a copy of the parameters. A distribution may hold a parameter itself (a
+    log standard deviation), and would otherwise change with it during the line search.
     """
     frozen = {name: p.detach().clone() for name, p in ac.pi.named_parameters()}
     with torch.no_grad():
@@ -82,10 +82,10 @@ def with_old_policy(ac, batches):
 
 
 def hessian_vector_product(kl, module, batches, shards, damping_coeff):
-    """A function v -> (H + damping I) v, H the Hessian of `kl(batch)` averaged over all shards.
+    """A function v -> (H + damping I) v; H is the Hessian of `kl(batch)` averaged over all shards.
 
     H is never formed: H v is the gradient of (gradient . v). The first gradient is computed once,
-    so that each product costs one backward pass.
+    so each product costs one backward pass.
     """
     params = trainable(module)
     grads = []
@@ -117,7 +117,7 @@ def conjugate_gradient(product, b, iters):
     rr = r @ r
     for _ in range(iters):
         if rr < 1e-20:
-            break  # solved; going on would divide by zero
+            break  # solved; another iteration would divide by zero
         z = product(p)
         alpha = rr / (p @ z)
         x += alpha * p

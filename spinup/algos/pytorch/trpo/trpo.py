@@ -1,15 +1,16 @@
 """Trust Region Policy Optimization (Schulman et al. 2015, arXiv:1502.05477) and natural gradient.
 
-Idea: take the largest step that improves the policy while its average KL divergence from the old
-one stays below `delta`. To first order in the objective and second order in the constraint that
-step is along H^-1 g, found by conjugate gradients from products H v alone; a line search then makes
-sure that the real objective improves and the real constraint holds. `algo='npg'` leaves the line
-search out, which is the natural policy gradient (Kakade 2001) with a step of fixed KL.
+Idea: take the largest step that improves the policy while its mean KL divergence from the old
+policy stays below `delta`. With the objective expanded to first order and the constraint to second
+order, the direction of that step is H^-1 g. The conjugate gradient method finds it from products
+H v alone. A line search then makes sure that the true objective improves and the true constraint
+holds. `algo='npg'` skips the line search, which gives the natural policy gradient (Kakade 2001)
+with steps of fixed KL.
 
     python -m spinup.run trpo --env HalfCheetah-v5
     python -m spinup.algos.pytorch.trpo.trpo --env CartPole-v1 --delta 0.02
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
-    """The surrogate objective (eq. 14), negated: what the new policy gains on the old data."""
+    """The surrogate objective (eq. 14), negated: the new policy's gain on the old policy's data."""
     pi, logp = pi_and_logp(ac, batch)
     ratio = torch.exp(logp - batch["logp"])  # (B,)
     kl = mean_kl(batch["pi_old"], pi, batch["logp"], logp)
@@ -39,21 +40,21 @@ def compute_loss_pi(ac, batch):
 
 
 def compute_kl(ac, batch):
-    """Mean KL(old || new): the direction matters, and is the same here and in the line search."""
+    """Mean KL(old || new). The order matters, and is the same here and in the line search."""
     pi, logp = pi_and_logp(ac, batch)
     return mean_kl(batch["pi_old"], pi, batch["logp"], logp)
 
 
 def compute_loss_v(ac, batch):
-    """Squared error of the value function against the rewards-to-go."""
+    """Mean squared error of the value function against the rewards-to-go."""
     return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
 def line_search(ac, pi_loss, batches, shards, full_step, delta, backtrack_iters, backtrack_coeff):
-    """Line 9: the longest of the steps s, c s, c^2 s, ... that improves and keeps the constraint.
+    """Line 9: the longest step among s, c s, c^2 s, ... that improves and keeps the constraint.
 
-    Returns loss and info after it, and how often it was shortened. Where no step is good enough the
-    policy stays exactly as it was.
+    Returns the loss and info after the step, and how often it was shortened. If no step is good
+    enough, the policy stays exactly as it was.
     """
     old_params = core.flat_params(ac.pi)
     loss_pi_old, info_old = evaluate(pi_loss, batches, shards)
@@ -92,13 +93,13 @@ def trpo_update(
     kl = partial(compute_kl, ac)
     hvp = core.hessian_vector_product(kl, ac.pi, batches, shards, damping_coeff)
     x = core.conjugate_gradient(hvp, g, cg_iters)
-    full_step = torch.sqrt(2 * delta / (x @ hvp(x) + 1e-8)) * x  # reaches KL = delta if H is right
+    full_step = torch.sqrt(2 * delta / (x @ hvp(x) + 1e-8)) * x  # reaches KL = delta to 2nd order
 
     if algo == "trpo":
         loss_pi, info, backtracks = line_search(
             ac, pi_loss, batches, shards, full_step, delta, backtrack_iters, backtrack_coeff
         )
-    else:  # natural policy gradient: the full step, wherever it leads
+    else:  # natural policy gradient: take the full step without checking it
         core.set_flat_params(ac.pi, core.flat_params(ac.pi) - full_step)
         (loss_pi, info), backtracks = evaluate(pi_loss, batches, shards), 0
 
@@ -151,13 +152,15 @@ def trpo(
     """Train a policy with TRPO, or with the natural policy gradient.
 
     Args:
-        delta: largest mean KL divergence of one update. Larger moves faster and less safely;
-            0.005 to 0.05.
-        damping_coeff: multiple of the identity added to the Hessian. Larger makes the solution
-            safer and closer to the plain gradient; 0.01 to 1.
-        cg_iters: conjugate gradient iterations. More solve the system better; 10 to 20.
+        delta: largest mean KL divergence of one update. Higher values move the policy faster and
+            less safely; 0.005 to 0.05.
+        damping_coeff: multiple of the identity added to the Hessian. Higher values are safer and
+            bring the step closer to the plain gradient; 0.01 to 1.
+        cg_iters: number of conjugate gradient iterations. More solve the system more accurately;
+            10 to 20.
         backtrack_iters: maximum number of steps that the line search tries; 10 is usual.
-        backtrack_coeff: each try is this fraction of the one before; 0.5 to 0.8.
+        backtrack_coeff: each step that the line search tries is this fraction of the one before;
+            0.5 to 0.8.
         algo: 'trpo', or 'npg' to take the full step without a line search.
 
     Returns:
@@ -183,7 +186,7 @@ def trpo(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Died: last_obs is None, nothing follows. Cut: V(last_obs) stands for the rest.
+                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)

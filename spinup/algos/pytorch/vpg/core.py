@@ -1,4 +1,4 @@
-"""What VPG needs from a network, and the names that user code imports from here."""
+"""The networks of VPG, and the names that user code imports from here."""
 
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal

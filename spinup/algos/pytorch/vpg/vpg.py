@@ -1,14 +1,14 @@
 """Vanilla Policy Gradient with GAE-lambda advantages (Sutton et al. 2000; Schulman et al. 2016).
 
-Idea: make actions that turned out better than the value function expected more likely, the others
-less likely. Each epoch's data gives one gradient step of the policy, because the gradient is that
-of the policy which collected the data and of no other; then the value function is fitted to the
+Idea: make actions more likely if they turned out better than the value function expected, and less
+likely if they turned out worse. The policy takes one gradient step per epoch, because the gradient
+is valid only for the policy that collected the data. Then the value function is fitted to the
 returns.
 
     python -m spinup.run vpg --env HalfCheetah-v5
     python -m spinup.algos.pytorch.vpg.vpg --env CartPole-v1 --pi_lr 0.01
 
-What differs from the papers is listed in the README beside this file.
+The README next to this file lists the differences from the papers.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
-    """A loss whose gradient is the policy gradient, negated. Its value itself means nothing."""
+    """A loss whose gradient is the negative policy gradient. Its value itself means nothing."""
     pi, logp = pi_and_logp(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": approx_kl(batch["logp"], logp), "Entropy": entropy(pi)}
 
 
 def compute_loss_v(ac, batch):
-    """Squared error of the value function against the rewards-to-go."""
+    """Mean squared error of the value function against the rewards-to-go."""
     return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
 def vpg_update(ac, pi_optimizer, vf_optimizer, batches, shards, train_v_iters=80):
-    """Lines 6 to 8 of the pseudocode: one step of the policy, then fit the value function."""
+    """Lines 6 to 8 of the pseudocode: one policy step, then fit the value function."""
     pi_loss, v_loss = partial(compute_loss_pi, ac), partial(compute_loss_v, ac)
     loss_pi_old, _ = evaluate(pi_loss, batches, shards)
     loss_v_old, _ = evaluate(v_loss, batches, shards)
@@ -122,7 +122,7 @@ def vpg(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Died: last_obs is None, nothing follows. Cut: V(last_obs) stands for the rest.
+                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)
