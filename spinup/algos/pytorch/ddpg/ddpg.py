@@ -1,13 +1,13 @@
 """Deep Deterministic Policy Gradient (Lillicrap et al. 2016, arXiv:1509.02971).
 
-Idea: learn Q(s, a) by Q-learning, with a policy that stands in for the maximum over actions, and
-improve that policy by following the gradient of Q through its action. Everything is learned from a
-replay buffer of past transitions, and targets come from slowly moving copies of both networks.
+Idea: learn Q(s, a) by Q-learning, with a deterministic policy in place of the maximum over actions,
+and improve that policy by following the gradient of Q through its action. Both networks learn from
+a replay buffer of past transitions, and the targets come from slowly moving copies of them.
 
     python -m spinup.run ddpg --env HalfCheetah-v5
     python -m spinup.algos.pytorch.ddpg.ddpg --env Pendulum-v1 --epochs 5
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Squared error of the critic against the one-step backup from the target networks."""
+    """Mean squared error of the critic against the one-step backup from the target networks."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         a2 = ac_targ.pi(o2)
@@ -44,20 +44,20 @@ def compute_loss_q(ac, ac_targ, batch, gamma):
 
 
 def compute_loss_pi(ac, batch):
-    """Minus the value that the critic gives to the policy's own actions."""
+    """Minus the mean value that the critic gives to the policy's actions."""
     o = batch["obs"]
     return -ac.q(o, ac.pi(o)).mean()
 
 
 def ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma=0.99, polyak=0.995):
-    """Lines 8 to 11 of the pseudocode: one step of the critic, one of the policy, then targets."""
+    """Lines 8 to 11 of the pseudocode: one step of critic, policy and targets."""
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma)
     q_optimizer.zero_grad()
     loss_q.backward()
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    with frozen(ac.q):  # the gradient passes through Q to the action and leaves Q alone
+    with frozen(ac.q):  # the gradient passes through Q to the action; Q itself stays fixed
         loss_pi = compute_loss_pi(ac, batch)
         pi_optimizer.zero_grad()
         loss_pi.backward()
@@ -69,7 +69,7 @@ def ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma=0.99, polya
 
 
 def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
-    """DDPG at work on the networks `ac`, for the training loop below and for HER."""
+    """DDPG for the networks `ac`, as the training loop below and HER use it."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
     q_optimizer = Adam(ac.q.parameters(), lr=q_lr)
@@ -123,7 +123,7 @@ def ddpg(
     """Train a policy with DDPG.
 
     Args:
-        actor_critic: class whose instances have `act`, `pi` and `q`; called with
+        actor_critic: class with the methods `act`, `pi` and `q`; called with
             (observation_space, action_space, **ac_kwargs).
 
     Returns:

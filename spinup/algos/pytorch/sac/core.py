@@ -1,4 +1,4 @@
-"""What SAC needs from a network, and the names that user code imports from here."""
+"""The networks of SAC, and the names that user code imports from here."""
 
 import inspect
 import math
@@ -47,15 +47,15 @@ __all__ = [
 
 
 class MLPActorCritic(nn.Module):
-    """A stochastic policy `pi` and two action-value functions, `q1` and `q2`.
+    """A stochastic policy `pi` and two Q-functions, `q1` and `q2`.
 
     Args:
         observation_space: a Box of any shape (flattened).
-        action_space: a Box with finite bounds, or Discrete. With Discrete actions `discrete` is
-            True, `pi` is categorical and the critics give the values of all actions at once.
-        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (64, 64) to
-            (400, 300) are usual.
-        activation: class of the hidden activations.
+        action_space: a Box with finite bounds, or Discrete. For Discrete actions, `discrete` is
+            True, `pi` is categorical and the critics return the values of all actions at once.
+        hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
+            (64, 64) to (400, 300) are usual.
+        activation: activation class of the hidden layers.
     """
 
     def __init__(
@@ -98,23 +98,23 @@ def action_probs(ac, o):
 
 
 class Temperature(nn.Module):
-    """The weight of the entropy: fixed, or ('auto') learned from 1 on."""
+    """The weight of the entropy: fixed, or learned, starting from 1 ('auto')."""
 
     def __init__(self, alpha):
         super().__init__()
         self.learned = isinstance(alpha, str)
-        # its logarithm, so that a learned one stays positive
+        # stored as its logarithm, so that a learned temperature stays positive
         start = 0.0 if self.learned else math.log(alpha) if alpha else -math.inf
         self.log_alpha = nn.Parameter(torch.tensor(start), requires_grad=self.learned)
 
 
 def check_actor_critic(ac, action_space):
-    """Refuse a user's class that would learn nothing, or be tested with sampled actions."""
+    """Refuse a user's class that could not learn, or would be tested with sampled actions."""
     if isinstance(action_space, Discrete) and not getattr(ac, "discrete", False):
         raise SpinupError(
-            f"sac learns Discrete actions from all their values at once, and "
-            f"{type(ac).__name__} does not say that it gives them: let pi(obs) return "
-            "(Categorical, None), q1(obs) and q2(obs) one value for each action, and set "
+            f"sac needs the values of all Discrete actions at once, but "
+            f"{type(ac).__name__} does not say that it returns them: let pi(obs) return "
+            "(Categorical, None), let q1(obs) and q2(obs) return one value per action, and set "
             "discrete = True"
         )
     if "deterministic" not in inspect.signature(ac.act).parameters:
@@ -125,7 +125,7 @@ def check_actor_critic(ac, action_space):
 
 
 def default_target_entropy(action_space):
-    """Minus the number of dimensions of a Box; half of what uniform choice has, for Discrete."""
+    """Minus the number of dimensions of a Box; for Discrete, half the entropy of uniform choice."""
     if isinstance(action_space, Discrete):
         return 0.5 * math.log(action_space.n)
     return -float(np.prod(action_space.shape))

@@ -1,14 +1,15 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1801.01290 and arXiv:1812.05905).
 
-Idea: reward the policy for its entropy as well, so that it goes on exploring and stays random where
-the choice matters little. The critics learn the value that includes this bonus; the policy is
-stochastic and improved through its own samples (reparameterisation). The smaller of two critics
-counts, as in TD3; the noise of the policy itself takes the place of target smoothing.
+Idea: reward the policy for its entropy too, so that it keeps exploring and stays random where the
+choice of action matters little. The critics learn values that include this bonus. The policy is
+stochastic; its gradient passes through its own samples (the reparameterization trick). As in TD3,
+the target uses the smaller of two critics; the noise of the policy itself replaces target policy
+smoothing.
 
     python -m spinup.run sac --env HalfCheetah-v5
     python -m spinup.algos.pytorch.sac.sac --env Pendulum-v1 --epochs 5
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,10 +35,10 @@ from spinup.runs.arguments import training_function
 
 
 def soft_value(ac, ac_q, o, alpha):
-    """E[min Q_i(o, a) - alpha log pi(a|o)] with a from the policy of `ac` and Q_i of `ac_q`.
+    """E[min Q_i(o, a) - alpha log pi(a|o)], with a from the policy of `ac` and Q_i from `ac_q`.
 
-    One sample stands for the expectation over continuous actions; over discrete ones it is exact.
-    Returns the values (B,) and log pi, (B,) as well.
+    For continuous actions, one sample estimates the expectation; for discrete ones, it is exact.
+    Returns the values (B,) and log pi (B,).
     """
     if getattr(ac, "discrete", False):
         probs, logp = core.action_probs(ac, o)  # (B, n)
@@ -49,7 +50,7 @@ def soft_value(ac, ac_q, o, alpha):
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Squared errors of both critics against the same one-step backup from the target networks."""
+    """Mean squared errors of both critics against the one-step backup from the target networks."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # actions of the current policy
@@ -60,13 +61,13 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
 
 
 def compute_loss_pi(ac, batch, alpha):
-    """Minus the soft value of the policy's own actions."""
+    """Minus the mean soft value of the policy's actions."""
     v, logp = soft_value(ac, ac, batch["obs"], alpha)
     return -v.mean(), logp.detach()
 
 
 def compute_loss_alpha(log_alpha, logp, target_entropy):
-    """Raises the temperature while the entropy, -log pi, is below its target (eq. 18)."""
+    """Its gradient step raises the temperature if the entropy is below its target (eq. 18)."""
     return -(log_alpha.exp() * (logp + target_entropy)).mean()
 
 
@@ -82,7 +83,7 @@ def sac_update(
     gamma=0.99,
     polyak=0.995,
 ):
-    """Lines 8 to 12 of the pseudocode: one step of critics, policy, temperature, targets."""
+    """Lines 8 to 12 of the pseudocode: one step of critics, policy, temperature and targets."""
     alpha = log_alpha.detach().exp()
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma, alpha)
     q_optimizer.zero_grad()
@@ -90,7 +91,7 @@ def sac_update(
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action and leaves Q alone
+    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action; Q itself stays fixed
         loss_pi, logp = compute_loss_pi(ac, batch, alpha)
         pi_optimizer.zero_grad()
         loss_pi.backward()
@@ -107,11 +108,11 @@ def sac_update(
 
 
 def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
-    """SAC at work on the networks `ac`, for the training loop below and for HER."""
+    """SAC for the networks `ac`, as the training loop below and HER use it."""
     core.check_actor_critic(ac, run.action_space)
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # parameters that they share count once
+    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
     q_optimizer = Adam(critics.parameters(), lr=lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
     temperature = core.Temperature(alpha).to(run.device)
@@ -176,13 +177,13 @@ def sac(
     """Train a policy with SAC.
 
     Args:
-        actor_critic: class whose instances have `act`, `pi`, `q1` and `q2`; called with
+        actor_critic: class with the methods `act`, `pi`, `q1` and `q2`; called with
             (observation_space, action_space, **ac_kwargs).
-        lr: learning rate of policy, action-value functions and temperature (Adam); 3e-4 to 1e-3.
-        alpha: weight of the entropy in the objective. More keeps the policy more random; 0.05 to
-            0.3 for rewards around 1, or 'auto' to learn it.
-        target_entropy: the entropy to aim at with alpha='auto'. None means minus the number of
-            dimensions of a Box, and half the entropy of uniform choice for discrete actions.
+        lr: learning rate of the policy, the Q-functions and the temperature (Adam); 3e-4 to 1e-3.
+        alpha: weight of the entropy in the objective (the temperature). Higher values keep the
+            policy more random; 0.05 to 0.3 for rewards around 1, or 'auto' to learn it.
+        target_entropy: the entropy that alpha='auto' aims for. None means minus the number of
+            dimensions of a Box, or half the entropy of uniform choice for discrete actions.
 
     Returns:
         The trained actor-critic.

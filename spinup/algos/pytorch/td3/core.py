@@ -1,4 +1,4 @@
-"""What TD3 needs from a network, and the names that user code imports from here."""
+"""The networks of TD3, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -32,14 +32,14 @@ __all__ = [
 
 
 class MLPActorCritic(nn.Module):
-    """A deterministic policy `pi` and two action-value functions, `q1` and `q2`.
+    """A deterministic policy `pi` and two Q-functions, `q1` and `q2`.
 
     Args:
         observation_space: a Box of any shape (flattened).
         action_space: a Box with finite bounds.
-        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (64, 64) to
-            (400, 300) are usual.
-        activation: class of the hidden activations.
+        hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
+            (64, 64) to (400, 300) are usual.
+        activation: activation class of the hidden layers.
     """
 
     def __init__(

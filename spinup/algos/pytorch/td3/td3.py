@@ -1,13 +1,14 @@
 """Twin Delayed DDPG (Fujimoto et al. 2018, arXiv:1802.09477).
 
-Idea: DDPG, whose policy exploits every overestimate of its critic, with three remedies: the smaller
-of two critics makes the target (clipped double Q), noise on the target action smooths Q over
-similar actions (target smoothing), and the policy moves less often than the critics (delay).
+Idea: the policy of DDPG exploits every overestimate of its critic. TD3 has three remedies: the
+target uses the smaller of two critics (clipped double Q-learning), noise on the target action
+smooths Q over similar actions (target policy smoothing), and the policy is updated less often than
+the critics (delayed policy updates).
 
     python -m spinup.run td3 --env HalfCheetah-v5
     python -m spinup.algos.pytorch.td3.td3 --env Pendulum-v1 --epochs 5
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Squared errors of both critics against the same one-step backup from the target networks."""
+    """Mean squared errors of both critics against the one-step backup from the target networks."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
@@ -51,7 +52,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
 
 
 def compute_loss_pi(ac, batch):
-    """Minus the value that the first critic gives to the policy's own actions."""
+    """Minus the mean value that the first critic gives to the policy's actions."""
     o = batch["obs"]
     return -ac.q1(o, ac.pi(o)).mean()
 
@@ -69,7 +70,7 @@ def td3_update(
     target_noise=0.2,
     noise_clip=0.5,
 ):
-    """Lines 8 to 13 of the pseudocode: one step of the critics, perhaps policy and targets."""
+    """Lines 8 to 13 of the pseudocode: one step of critics and, if due, policy and targets."""
     loss_q, info = compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
     q_optimizer.zero_grad()
     loss_q.backward()
@@ -77,7 +78,7 @@ def td3_update(
     info["LossQ"] = loss_q.detach()
 
     if update_policy:
-        with frozen(ac.q1):  # the gradient passes through Q to the action and leaves Q alone
+        with frozen(ac.q1):  # the gradient passes through Q to the action; Q itself stays fixed
             loss_pi = compute_loss_pi(ac, batch)
             pi_optimizer.zero_grad()
             loss_pi.backward()
@@ -101,10 +102,10 @@ def td3_learner(
     noise_clip,
     policy_delay,
 ):
-    """TD3 at work on the networks `ac`, for the training loop below and for HER."""
+    """TD3 for the networks `ac`, as the training loop below and HER use it."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # parameters that they share count once
+    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
     q_optimizer = Adam(critics.parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
     policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
@@ -161,15 +162,14 @@ def td3(
     """Train a policy with TD3.
 
     Args:
-        actor_critic: class whose instances have `act`, `pi`, `q1` and `q2`; called with
+        actor_critic: class with the methods `act`, `pi`, `q1` and `q2`; called with
             (observation_space, action_space, **ac_kwargs).
-        q_lr: learning rate of both action-value functions (Adam); 3e-4 to 1e-3.
+        q_lr: learning rate of both Q-functions (Adam); 3e-4 to 1e-3.
         target_noise: standard deviation of the noise on the target policy's action, in the same
-            units as `act_noise`. More smooths Q over a wider neighborhood; 0.1 to 0.3.
-        noise_clip: that noise is clipped to this size, in the same units; 0.3 to 0.5.
-        policy_delay: the policy and the targets are updated at every `policy_delay`-th gradient
-            step of the critics, counted over the whole run. More gives the critics more time;
-            1 to 3.
+            units as `act_noise`. Higher values smooth Q over more actions; 0.1 to 0.3.
+        noise_clip: limit to which the target noise is clipped, in the same units; 0.3 to 0.5.
+        policy_delay: gradient steps of the critics per update of the policy and the targets,
+            counted over the whole run. Higher values give the critics more time; 1 to 3.
 
     Returns:
         The trained actor-critic.
