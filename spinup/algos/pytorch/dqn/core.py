@@ -1,4 +1,4 @@
-"""What DQN needs from a network, its memory, and the names that user code imports from here."""
+"""The network of DQN, its replay buffer, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -34,16 +34,16 @@ __all__ = [
 
 
 class MLPQNetwork(nn.Module):
-    """Action values `q` of all discrete actions, and the policy that takes the best one.
+    """The values `q` of all discrete actions, and the policy that takes the best one.
 
     Args:
         observation_space: a Box of any shape (flattened).
         action_space: Discrete.
-        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (64, 64) to
-            (256, 256) are usual.
-        activation: class of the hidden activations.
-        dueling: estimate the value of a state and the advantages of its actions apart. Helps where
-            there are many actions of nearly the same value.
+        hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
+            (64, 64) to (256, 256) are usual.
+        activation: activation class of the hidden layers.
+        dueling: estimate the value of a state and the advantages of its actions separately. Helps
+            if many actions have nearly the same value.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class MLPQNetwork(nn.Module):
 
 
 class Replay:
-    """The replay buffer, with n-step transitions and priorities where they are asked for.
+    """The replay buffer, with n-step transitions and priorities if they are asked for.
 
     Args:
-        run: the run; everything here is tracked there.
-        replay_size: transitions that are kept.
-        n_step: rewards summed up in a transition, discounted by `gamma`.
+        run: the run, whose checkpoints include all of this.
+        replay_size: capacity in transitions.
+        n_step: number of rewards summed in a transition, discounted by `gamma`.
         prio_alpha: exponent of the priorities; None samples uniformly.
     """
 
@@ -84,7 +84,7 @@ class Replay:
         if n_step > 1:
             self.nstep = NStep(n_step, gamma, run.streams[0].num_envs)
             run.track(nstep=self.nstep)
-            extra["discount"] = ((), np.float32)  # of the estimate after the last reward
+            extra["discount"] = ((), np.float32)  # factor on the value after the last reward
         self.buffer = make_replay_buffer(run, replay_size, extra=extra)
         if prio_alpha is not None:
             self.priorities = Priorities(self.buffer.ring.max_size, prio_alpha)
@@ -94,10 +94,10 @@ class Replay:
         return len(self.buffer)
 
     def store(self, o, a, r, o2, d, ended, took=None):
-        """Keep the transitions of one step.
+        """Store the transitions of one step.
 
-        `ended` lists the environments whose episode ended. Where `took` is False an environment
-        used the step for a reset and has no row; None means that all have one.
+        `ended` lists the environments whose episode ended. An environment with `took` False used
+        the step for a reset and has no row; None means that all have one.
         """
         rows = {"obs": o, "act": a, "rew": r, "obs2": o2, "done": d}
         if self.nstep is not None:
@@ -109,10 +109,10 @@ class Replay:
                 self.priorities.add(where)
 
     def sample_batches(self, n, batch_size, beta=1.0):
-        """`n` batches, one after the other; priorities may change between two of them.
+        """Yield `n` batches; priorities may change from one to the next.
 
-        With priorities a batch also has `index`, the places of its rows, and `weight`, how much
-        their losses count.
+        With priorities, a batch also has `index`, the indices of its rows, and `weight`, their
+        importance weights in the loss.
         """
         buffer = self.buffer
         if self.priorities is None:
@@ -124,6 +124,6 @@ class Replay:
             yield {**buffer.rows(index), "index": index, "weight": weight}
 
     def update_priorities(self, batch, td_error):
-        """The errors that a gradient step found in the rows of its batch."""
+        """Set the priorities of a batch's rows from the TD errors of its gradient step."""
         if self.priorities is not None:
             self.priorities.update(batch["index"], td_error.cpu().numpy())

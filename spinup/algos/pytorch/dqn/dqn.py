@@ -1,14 +1,14 @@
 """Deep Q-Network with double Q-learning (Mnih et al. 2015; van Hasselt et al. 2016).
 
-Idea: learn the value Q(s, a) of every discrete action by regression on its own estimate one step
-later, and act by taking the best one, or a random one now and then. Two things keep this from
-running away: transitions are replayed in random order from a large buffer, and the targets come
-from a copy of the network that stands still for a while.
+Idea: learn the value Q(s, a) of every discrete action by regression on the reward plus the
+network's own estimate one step later. Act by taking the best action, or a random one now and then.
+Two things keep this stable: transitions are sampled at random from a large replay buffer, and the
+targets come from a copy of the network that changes only every so often.
 
     python -m spinup.run dqn --env CartPole-v1
     python -m spinup.algos.pytorch.dqn.dqn --env Acrobot-v1 --n_step 3 --epochs 20
 
-What differs from the papers is listed in the README beside this file.
+The README next to this file lists the differences from the papers.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,18 +33,18 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
-    """Error of Q against the backup from the target network; also the error of every row."""
+    """Loss of Q against the backup from the target network; also the TD error of every row."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         q_targ = ac_targ.q(o2)  # (B, actions)
-        # Double Q: one network chooses, the other judges. A maximum over noisy estimates prefers
-        # those that are too high.
+        # Double Q-learning: one network chooses the action, the other evaluates it. A maximum over
+        # noisy estimates would prefer those that are too high.
         a2 = (ac.q(o2) if double_q else q_targ).argmax(-1, keepdim=True)
         q2 = q_targ.gather(-1, a2).squeeze(-1)  # (B,)
         backup = r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
     q = ac.q(o).gather(-1, a.unsqueeze(-1)).squeeze(-1)
     error = (huber_loss if loss == "huber" else mse_loss)(q, backup, reduction="none")
-    if "weight" in batch:  # of prioritised replay: undoes that some rows are drawn more often
+    if "weight" in batch:  # prioritized replay: corrects for rows that are sampled more often
         error = batch["weight"] * error
     q = q.detach()
     return error.mean(), {"QVals": q}, q - backup
@@ -62,9 +62,9 @@ def dqn_update(
     loss="huber",
     max_grad_norm=None,
 ):
-    """Lines 8 to 10 of the pseudocode: one gradient step of Q, perhaps move the target.
+    """Lines 8 to 10 of the pseudocode: one gradient step of Q and, if due, a target update.
 
-    Returns what is logged, and the temporal difference error of each row of the batch.
+    Returns what is logged, and the temporal-difference error of each row of the batch.
     """
     loss_q, info, td_error = compute_loss_q(ac, ac_targ, batch, gamma, double_q, loss)
     q_optimizer.zero_grad()
@@ -92,7 +92,7 @@ def dqn_learner(
     max_grad_norm,
     prioritize=lambda batch, td_error: None,
 ):
-    """DQN at work on the network `ac`, for the training loop below and for HER."""
+    """DQN for the network `ac`, as the training loop below and HER use it."""
     ac_targ = target_copy(ac)
     q_optimizer = Adam(ac.q.parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, q_optimizer=q_optimizer)
@@ -171,31 +171,35 @@ def dqn(
     """Train a policy with DQN.
 
     Args:
-        actor_critic: class whose instances have `act` and `q`, the values of all actions; called
-            with (observation_space, action_space, **ac_kwargs).
+        actor_critic: class with the methods `act` and `q` (the values of all actions); called with
+            (observation_space, action_space, **ac_kwargs).
         ac_kwargs: keyword arguments of the network. The default class takes `hidden_sizes`,
             `activation` and `dueling`.
-        replay_size: transitions kept for learning; the oldest give way. 1e4 to 1e6.
-        polyak: how much of the target network stays when it is updated. 0 copies; with 0.99 to
-            0.999 and target_update_every=1 it moves slowly all the time.
+        replay_size: capacity of the replay buffer in transitions; the oldest are overwritten. 1e4
+            to 1e6.
+        polyak: fraction of the target network that each update keeps. 0 copies the network; 0.99
+            to 0.999 with target_update_every=1 moves the target slowly all the time.
         q_lr: learning rate (Adam); 1e-4 to 1e-3.
-        batch_size: transitions per gradient step. Larger is less noisy and slower; 32 to 256.
-        target_update_every: gradient steps between two updates of the target network. More is more
-            stable and slower; 100 to 10000 with polyak=0.
+        batch_size: transitions per gradient step. Larger batches are less noisy and slower; 32 to
+            256.
+        target_update_every: gradient steps between updates of the target network. Higher values are
+            more stable and slower; 100 to 10000 with polyak=0.
         eps_start: probability of a random action at the beginning; 1 is usual.
-        eps_end: the same at the end of the schedule and after it; 0.01 to 0.1.
-        eps_steps: environment steps over which it falls linearly from one to the other; a tenth of
-            the run is usual.
-        double_q: choose the next action by the network itself and judge it by the target network;
-            False lets the target network do both and overestimates.
-        loss: 'huber', quadratic up to an error of 1 and linear beyond it, or 'squared'.
-        n_step: rewards summed up before the estimate takes over. More is faster where rewards are
-            rare, and biased by old actions; 1 to 5.
-        prioritized: replay transitions with a large error more often.
-        prio_alpha: how much more often; 0 is uniform, 1 in proportion to the error; 0.4 to 0.7.
-        prio_beta: how much of that the weights of the loss undo at first; 1 is all; 0.4 to 1.
+        eps_end: probability of a random action after `eps_steps`; 0.01 to 0.1.
+        eps_steps: environment steps over which that probability decreases linearly from eps_start
+            to eps_end; a tenth of the run is usual.
+        double_q: choose the next action with the network itself and evaluate it with the target
+            network. False uses the target network for both, which overestimates values.
+        loss: 'huber' (quadratic up to an error of 1, linear beyond) or 'squared'.
+        n_step: number of rewards summed before bootstrapping. Higher values learn faster from
+            sparse rewards but are biased by old actions; 1 to 5.
+        prioritized: sample transitions with a large error more often.
+        prio_alpha: exponent of the priorities. 0 samples uniformly, 1 in proportion to the error;
+            0.4 to 0.7.
+        prio_beta: initial exponent of the importance weights in the loss. 1 corrects the sampling
+            bias fully; 0.4 to 1.
         prio_beta_steps: environment steps over which prio_beta rises to 1; the whole run is usual.
-        anneal_lr: let the learning rate fall linearly to zero over the run.
+        anneal_lr: decrease the learning rate linearly to zero over the run.
 
     Returns:
         The trained network.
@@ -214,7 +218,7 @@ def dqn(
                 (q_optimizer,) = learner.optimizers
                 q_optimizer.param_groups[0]["lr"] = q_lr * (1 - epoch / epochs)
             for t in loop.steps():
-                learner.begin_step(t)  # epsilon falls
+                learner.begin_step(t)  # sets epsilon
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 replay.store(o, a, r, o2, d, loop.ended, loop.took)
