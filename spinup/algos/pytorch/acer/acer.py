@@ -1,14 +1,15 @@
 """Actor-Critic with Experience Replay (Wang et al. 2017, arXiv:1611.01224).
 
-Idea: an actor-critic that learns from stored trajectories too. Three things make that work: targets
-of the critic that are right whatever policy acted (Retrace); probability ratios that are cut off at
-`c`, with what lies beyond put back through the critic; and steps of the policy that may not lead
-far away from an average of past policies. `continuous.py` has what differs for continuous actions.
+Idea: an actor-critic that also learns from stored trajectories. Three things make that work:
+targets for the critic that are correct whichever policy acted (Retrace); importance weights
+truncated at `c`, with the truncated part added back through the critic (bias correction); and a
+trust region that keeps the policy close to an average of past policies. `continuous.py` has what
+differs for continuous actions.
 
     python -m spinup.run acer --env CartPole-v1
     python -m spinup.algos.pytorch.acer.acer --env CartPole-v1 --num_envs 8
 
-The README beside this file lists what differs from the paper.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ from spinup.runs.arguments import training_function
 def compute_loss_pi(phi, q, q_ret, batch, c=10.0, ent_coef=0.0):
     """Losses (T, N) whose gradients are those of eq. 9 and of an entropy bonus, negated.
 
-    `phi` are the logits of the policy and `q` the values of all actions, (T, N, A).
+    `phi` holds the logits of the policy and `q` the values of all actions, (T, N, A).
     """
     logp, logmu = log_softmax(phi, -1), batch["logmu"]  # (T, N, A)
     logp_a, logmu_a = chosen(logp, batch["act"]), chosen(logmu, batch["act"])  # (T, N)
@@ -44,7 +45,7 @@ def compute_loss_pi(phi, q, q_ret, batch, c=10.0, ent_coef=0.0):
         pi = logp.exp()
         v = (pi * q).sum(-1)
         rho = torch.exp(logp_a - logmu_a)
-        # pi [(rho - c) / rho]_+ without the division: what is left of pi where mu cannot reach it
+        # pi [(rho - c) / rho]_+ without the division: the part of pi that truncation leaves out
         beyond = (pi - c * logmu.exp()).clamp(min=0)  # (T, N, A)
     objective = rho.clamp(max=c) * (q_ret - v) * logp_a
     objective = objective + (beyond * (q - v.unsqueeze(-1)) * logp).sum(-1)
@@ -133,29 +134,31 @@ def acer(
     """Train a policy with ACER.
 
     Args:
-        actor_critic: class whose instances have `act`, `pi` (a distribution with `logits`) and `q`
-            (the values of all actions); called with (observation_space, action_space,
-            **ac_kwargs). Continuous actions: a Gaussian, and `q` as `core.StochasticDuelingQ`.
+        actor_critic: class with the methods `act`, `pi` (a distribution with `logits`) and `q` (the
+            values of all actions); called with (observation_space, action_space, **ac_kwargs). For
+            continuous actions, `pi` is Gaussian and `q` is like `core.StochasticDuelingQ`.
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
             `activation`, `orthogonal_init` and, for continuous actions, `std`.
-        replay_size: transitions kept for replay, over all environments; the oldest give way. More
-            remembers longer what old policies did; 1e4 to 1e6.
-        lam: lambda of Retrace. Lower leans more on the critic: less variance, more bias; 0.9 to 1.
-        n_steps: length of a trajectory: steps in each environment between two updates, and what a
-            replay takes from each. Longer looks further before it relies on the critic; 5 to 50.
-        replay_ratio: replayed updates per update on fresh data, on average (a Poisson number).
-            More learns more from the same steps and is slower; 0 to 8.
-        c: probability ratios are truncated at this and the rest is left to the critic. Larger is
-            noisier and relies less on the critic; 1 to 10.
+        replay_size: capacity of the replay buffer in transitions, over all environments; the oldest
+            are overwritten. Larger buffers keep data of older policies; 1e4 to 1e6.
+        lam: lambda of Retrace. Lower values rely more on the critic: less variance, more bias; 0.9
+            to 1.
+        n_steps: length of a trajectory: the steps of each environment between two updates on new
+            data, and in a replayed batch. Longer ones rely less on the critic; 5 to 50.
+        replay_ratio: mean number of updates on replayed data per update on new data (Poisson
+            distributed). Higher values learn more from the same data and are slower; 0 to 8.
+        c: importance weights are truncated at this; the critic accounts for the rest. Higher values
+            are noisier and rely less on the critic; 1 to 10.
         delta: how much a step may raise the KL divergence from the average policy, to first order.
-            Smaller holds the policy back more; 0.1 to 1.
-        polyak: how much of the average policy stays at each update. Closer to 1 makes it slower,
-            and the trust region around it tighter; 0.95 to 0.999.
+            Lower values restrict the policy more; 0.1 to 1.
+        polyak: fraction of the average policy that each update keeps. Values closer to 1 move it
+            more slowly, which makes the trust region tighter; 0.95 to 0.999.
         pi_lr: learning rate of the policy (Adam); 1e-4 to 3e-3.
         q_lr: learning rate of the critic (Adam); 3e-4 to 3e-3.
-        ent_coef: weight of an entropy bonus in the objective. Raising it keeps the policy random
-            for longer; 0 to 0.01. (Continuous actions: no effect, their width is fixed.)
-        dueling_samples: continuous actions that each advantage is compared with; 1 to 20.
+        ent_coef: weight of an entropy bonus in the objective. Higher values keep the policy random
+            for longer; 0 to 0.01. No effect for continuous actions: their variance is fixed.
+        dueling_samples: for continuous actions, the number of sampled actions that estimate the
+            mean advantage. More are less noisy and slower; 1 to 20.
 
     Returns:
         The trained actor-critic.

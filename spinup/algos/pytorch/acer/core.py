@@ -1,4 +1,4 @@
-"""What ACER needs from a network, its memory of trajectories, and names that user code imports."""
+"""The networks of ACER, its trajectory buffer, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -55,18 +55,18 @@ __all__ = [
 
 
 class MLPActorCritic(nn.Module):
-    """A policy `pi` and the values `q` of actions, separate networks of the same shape.
+    """A policy `pi` and a Q-function `q`, two separate networks of the same shape.
 
     Args:
         observation_space: a Box of any shape (flattened).
-        action_space: Discrete: `pi` is categorical and `q` gives the values of all actions. Or a
-            Box with finite bounds: `pi` is a Gaussian, `q` a stochastic dueling network.
-        hidden_sizes: widths of the hidden layers. Wider fits more and is slower; (32, 32) to
-            (256, 256) are usual.
-        activation: class of the hidden activations.
-        orthogonal_init: orthogonal weights, small ones (0.01) in the last layer of the policy.
-        std: with a Box, the standard deviation of the policy, in units of half the range of each
-            dimension; it is not learned. More explores more; 0.1 to 0.5.
+        action_space: Discrete, with a categorical `pi` and a `q` that gives the values of all
+            actions; or a Box with finite bounds, with a Gaussian `pi` and a stochastic dueling `q`.
+        hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
+            (32, 32) to (256, 256) are usual.
+        activation: activation class of the hidden layers.
+        orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+        std: for a Box, the standard deviation of the policy, in units of half of each dimension's
+            range. It is not learned. Higher values explore more; 0.1 to 0.5.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class MLPActorCritic(nn.Module):
 class StochasticDuelingQ(BoundedActor):
     """Q(s, a) and V(s) of continuous actions from one pair of networks (eq. 13).
 
-    `v_net` gives V and `a_net` an advantage whose mean under the policy is taken off, estimated
-    from a few of the policy's actions: whatever the networks hold, V is the mean of Q.
+    `v_net` gives V and `a_net` an advantage. Its mean under the policy, estimated from a few
+    sampled actions, is subtracted, so that V is always the mean of Q.
     """
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, act_limit=1.0, *more, **named):
@@ -129,25 +129,25 @@ class StochasticDuelingQ(BoundedActor):
         return self.v_net(self.obs_filter(obs)).squeeze(-1)
 
     def advantage(self, obs, act):
-        """A(s, a), up to a number that depends on s alone: (..., obs), (..., act) -> (...,)."""
+        """A(s, a), up to a term that depends only on s: (..., obs), (..., act) -> (...,)."""
         act = (act - self.act_center) / self.act_limit
         return self.a_net(torch.cat([self.obs_filter(obs), act], -1)).squeeze(-1)
 
     def forward(self, obs, act, samples):
-        """Q(s, a), with `samples` (n, ..., act) of the policy: (..., obs), (..., act) -> (...,)."""
+        """Q(s, a), given policy `samples` (n, ..., act): (..., obs), (..., act) -> (...,)."""
         others = self.advantage(obs.expand(len(samples), *obs.shape), samples)
         return self.v(obs) + self.advantage(obs, act) - others.mean(0)
 
 
 class CategoricalBehavior:
-    """Acts by sampling `pi`; `behavior` is what it sampled from: log-probabilities `logmu`."""
+    """Acts by sampling `pi`; `behavior` holds the log-probabilities of all actions, `logmu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
         self.renew()
 
     def renew(self):
-        """Take over the current parameters."""
+        """Copy the current parameters."""
         known = type(self.pi) is MLPCategoricalActor
         fast = numpy_net(self.pi.obs_filter, self.pi.logits_net) if known else None
         self.net = fast or self._torch_net
@@ -171,14 +171,14 @@ class CategoricalBehavior:
 
 
 class GaussianBehavior:
-    """Acts by sampling a Gaussian `pi`; `behavior` are the means that it sampled around, `mu`."""
+    """Acts by sampling a Gaussian `pi`; `behavior` holds the means of the Gaussian, `mu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
         self.renew()
 
     def renew(self):
-        """Take over the current parameters."""
+        """Copy the current parameters."""
         known = type(self.pi) is MLPScaledGaussianActor
         self.fast = NetPolicy(self.pi) if known else None
         self.std = (self.pi.std * self.pi.act_limit).cpu().numpy() if known else None
@@ -200,29 +200,29 @@ class GaussianBehavior:
 
 
 def make_behavior(pi, action_space, device="cpu"):
-    """The policy that acts, and that remembers what its actions were drawn from."""
+    """The behavior policy, which remembers the distribution that its actions were drawn from."""
     continuous = isinstance(action_space, Box)
     return (GaussianBehavior if continuous else CategoricalBehavior)(pi, device)
 
 
 class TrajectoryBuffer:
-    """What `num_envs` streams of episodes did last, drawn as stretches of consecutive steps.
+    """The most recent steps of `num_envs` streams, sampled as trajectories of consecutive steps.
 
     A row is one step of all streams: `obs, act, rew, obs2`; `done`, whether the episode terminated
-    in `obs2`; `ended`, whether it terminated or was cut there, so that the next row is another
-    episode's; `logmu`, the log-probabilities of ALL discrete actions under the policy that acted,
-    or `mu`, the mean of its Gaussian; `valid`, False where a vector environment used the step for
-    a reset.
+    in `obs2`; `ended`, whether it terminated or was truncated there, so that the next row belongs
+    to another episode; `logmu`, the log-probabilities of ALL discrete actions under the behavior
+    policy, or `mu`, the mean of its Gaussian; `valid`, False if a vector environment used the step
+    for a reset.
 
     Args:
-        num_envs: streams side by side.
+        num_envs: number of streams.
         obs_dim: shape of one observation.
-        act_dim: number of discrete actions, or dimensions of continuous ones.
-        size: transitions that are kept, over all streams; the oldest give way.
-        obs_dtype: how observations are kept.
-        continuous: actions are vectors of numbers.
-        rng: generator that stretches are drawn from; a fresh one by default.
-        device: where the tensors of a batch are made.
+        act_dim: number of discrete actions, or of dimensions of a continuous action.
+        size: capacity in transitions, over all streams; the oldest are overwritten.
+        obs_dtype: dtype in which observations are stored.
+        continuous: whether actions are continuous.
+        rng: generator for sampling; a new one by default.
+        device: device of the batches.
     """
 
     def __init__(
@@ -261,9 +261,9 @@ class TrajectoryBuffer:
     def store(self, obs, act, rew, obs2, done, behavior, ended, took=None):
         """Append one step of every stream.
 
-        `behavior` is what the actions were drawn from (`logmu` or `mu`); `ended` lists the streams
-        whose episode ended. Where `took` is False a stream took no step and the first five have no
-        entry for it; None means that all did.
+        `behavior` describes the distribution of the actions (`logmu` or `mu`). `ended` lists the
+        streams whose episode ended. A stream with `took` False took no step, and the first five
+        arguments have no entry for it; None means that all streams took a step.
         """
         row = self._row
         took = slice(None) if took is None else took
@@ -279,7 +279,7 @@ class TrajectoryBuffer:
         self.ring.store(row)
 
     def _mark_lost(self):
-        """An episode that does not go on where it was has ended: it could not be restored."""
+        """Mark an episode as ended if it could not be restored: its next `obs` does not follow."""
         ring = self.ring
         last = (ring.total - 1) % ring.max_size
         before, now = ring.data["obs2"][last], self._row["obs"][0]
@@ -296,13 +296,13 @@ class TrajectoryBuffer:
         return self._stretches(np.full(self.num_envs, self.ring.size - n_steps), n_steps)
 
     def sample(self, n_steps):
-        """For every stream a stretch of `n_steps` steps that begins anywhere in its memory."""
-        # counted from the oldest row: no stretch runs from the newest row on into the oldest
+        """For every stream, a trajectory of `n_steps` steps with a random start."""
+        # counted from the oldest row, so that no trajectory wraps around from the newest to it
         first = self.rng.integers(self.ring.size - n_steps + 1, size=self.num_envs)
         return self._stretches(first, n_steps)
 
     def replays(self, replay_ratio, n_steps):
-        """Stretches to replay now: a Poisson number of batches, `replay_ratio` on average."""
+        """Yield the batches to replay now; their number is Poisson with mean `replay_ratio`."""
         for _ in range(self.rng.poisson(replay_ratio)):
             yield self.sample(n_steps)
 
@@ -318,22 +318,22 @@ class TrajectoryBuffer:
         }
 
     def state_dict(self):
-        """Everything that a resumed run needs of it."""
+        """Everything that a resumed run needs."""
         return {"ring": self.ring.state_dict(), "rng": self.rng.bit_generator.state}
 
     def load_state_dict(self, state):
         """Continue from a saved buffer."""
-        # version 0.1.0 kept means under the name of log-probabilities
+        # version 0.1.0 stored the means as `logmu` too
         self.ring.load_state_dict(state["ring"], renamed={"logmu": self.behavior})
         self.rng.bit_generator.state = state["rng"]
 
 
 def make_trajectory_buffer(run, replay_size, n_steps):
-    """The memory of a run: sized and typed by its spaces, and known to fit in memory."""
+    """The buffer of a run, with shapes and dtypes from its spaces; checks that it fits."""
     num_envs, size = run.streams[0].num_envs, replay.check_count("replay_size", replay_size)
     if size < n_steps * num_envs:
         raise SpinupError(
-            f"replay_size={size} has no room for n_steps={n_steps} steps of {num_envs} "
+            f"replay_size={size} is too small for n_steps={n_steps} steps of {num_envs} "
             f"environments: use at least {n_steps * num_envs}"
         )
     space, continuous = run.observation_space, isinstance(run.action_space, Box)
@@ -354,7 +354,7 @@ def make_trajectory_buffer(run, replay_size, n_steps):
 
 
 def logits(pi, obs):
-    """What a policy network says of all actions: (..., obs) -> (..., actions)."""
+    """The policy's logits for all actions: (..., obs) -> (..., actions)."""
     return pi(obs)[0].logits
 
 
@@ -369,7 +369,7 @@ def entropy(logp):
 
 
 def gaussian(pi, obs):
-    """Mean (..., act) and standard deviation (act,) of a Gaussian policy of fixed width."""
+    """Mean (..., act) and fixed standard deviation (act,) of a Gaussian policy."""
     found = pi(obs)[0]
     return found.mean, found.stddev.detach().flatten(0, -2)[0]
 
@@ -377,6 +377,6 @@ def gaussian(pi, obs):
 def log_density(x, phi):
     """Log-density of a Gaussian at `x`, up to a constant: (..., act), (..., act) -> (...,).
 
-    Both are in standard deviations. The constant drops out of every ratio and every gradient.
+    Both are in units of the standard deviation. The constant cancels in every ratio and gradient.
     """
     return -0.5 * (x - phi).square().sum(-1)

@@ -1,4 +1,4 @@
-"""What ACER does the same way for discrete and continuous actions (Wang et al. 2017)."""
+"""The parts of ACER that discrete and continuous actions share (Wang et al. 2017)."""
 
 import torch
 
@@ -6,13 +6,13 @@ import torch
 def retrace(q, v2, rho, batch, gamma=0.99, lam=1.0):
     """The Retrace targets Qret (eq. 5) of N trajectories of T steps, (T, N).
 
-    `q` are the Q(s_t, a_t), `v2` the V of what followed each step, `rho` the pi / mu of its action.
-    Nothing is worth anything after a step that terminated its episode. One that was cut continues
-    with V, and so does the last one of a trajectory; the episode that comes next has no say.
+    `q` holds Q(s_t, a_t), `v2` the value V of the next state, `rho` the ratio pi / mu of a_t. After
+    a terminated episode, no value is added. A truncated episode bootstraps from V, and so does the
+    last step of a trajectory; nothing leaks in from the episode that follows.
     """
     delta = batch["rew"] + gamma * (1 - batch["done"]) * v2 - q  # (T, N)
     trace = gamma * lam * rho[1:].clamp(max=1) * (1 - batch["ended"][:-1])  # (T - 1, N)
-    correction = [delta[-1]]  # Qret - Q, beginning with the last step
+    correction = [delta[-1]]  # Qret - Q, starting with the last step
     for t in reversed(range(len(trace))):
         correction.append(delta[t] + trace[t] * correction[-1])
     return q + torch.stack(correction[::-1])
@@ -24,21 +24,23 @@ def compute_loss_q(q, q_ret):
 
 
 def trust_region(g, k, delta):
-    """The z nearest to g under which the divergence grows by at most `delta` (eq. 11 and 12).
+    """The z closest to g that raises the KL divergence by at most `delta` (eq. 11 and 12).
 
     `g` and `k` are the gradients of the objective and of the KL divergence from the average policy
-    at the outputs of the policy network, (T, N, A). Every state has a constraint k.z <= delta.
+    with respect to the outputs of the policy network, (T, N, A). The constraint k.z <= delta
+    applies to each state.
     """
     excess = (k * g).sum(-1, keepdim=True) - delta
-    norm = k.square().sum(-1, keepdim=True).clamp(min=1e-20)  # k = 0 holds nothing back
+    norm = k.square().sum(-1, keepdim=True).clamp(min=1e-20)  # k = 0: z = g
     return g - (excess / norm).clamp(min=0) * k
 
 
 def policy_step(phi, compute_losses, delta, weight, pi_optimizer):
     """One step of the policy; `compute_losses(phi)` gives its loss and KL(average || pi), (T, N).
 
-    Both are differentiated at the outputs `phi` of the policy network. Only what the trust region
-    leaves of that gradient is passed on to the parameters.
+    Both are differentiated with respect to the outputs `phi` of the policy network. The trust
+    region limits that gradient before it is propagated to the parameters. Returns the mean loss and
+    KL, and the fraction of states where the trust region changed the gradient.
     """
     out = phi.detach().requires_grad_()
     loss_pi, kl = compute_losses(out)
