@@ -1,7 +1,7 @@
-"""What HER needs: networks that see the desired goal, whole episodes, and an algorithm underneath.
+"""The parts of HER: networks that see the desired goal, whole episodes, and a base algorithm.
 
-The algorithm underneath (the base) learns as it always does. It is shown the observation and the
-desired goal as if they were one observation, and cannot tell which goals came in hindsight.
+The base learns as it does without HER. It sees the observation and the desired goal as one
+observation, and cannot tell which goals were chosen in hindsight.
 """
 
 import functools
@@ -47,16 +47,16 @@ __all__ = [
 ]
 
 
-# ---- algorithms underneath -----------------------------------------------------------------------
+# ---- base algorithms -----------------------------------------------------------------------------
 
 
 class Base(NamedTuple):
-    """What HER knows of an algorithm that it can be put on top of."""
+    """An algorithm that HER can use as its base."""
 
-    function: Callable[..., Any]  # the algorithm alone; its signature has the defaults
+    function: Callable[..., Any]  # its training function, whose signature has the defaults
     networks: Callable[..., nn.Module]
     learner: Callable[..., Learner]
-    actions: tuple[str, ...]  # types of action spaces
+    actions: tuple[str, ...]  # types of action spaces that it supports
 
 
 BASES = {
@@ -65,7 +65,7 @@ BASES = {
     "td3": Base(td3, TD3Networks, td3_learner, ("Box",)),
     "sac": Base(sac, SACNetworks, sac_learner, ("Box", "Discrete")),
 }
-# Arguments of learners that HER sets itself, the same for every base.
+# Arguments of learners that HER sets itself, in the same way for every base.
 _OWN = ("gamma", "polyak", "lr", "pi_lr", "q_lr", "target_update_every", "prioritize")
 
 
@@ -73,20 +73,20 @@ _OWN = ("gamma", "polyak", "lr", "pi_lr", "q_lr", "target_update_every", "priori
 
 
 class GoalActorCritic(nn.Module):
-    """The base's networks, shown the observation and the desired goal of a row.
+    """The base's networks, which see the observation and the desired goal of a row.
 
-    A row is a flattened observation of a goal environment; it holds the achieved goal as well.
+    A row is a flattened observation of a goal environment, which also holds the achieved goal.
 
     Args:
         observation_space: the Box of the rows.
-        action_space: the environment's.
-        base: name of the algorithm whose own networks to use.
-        parts: which columns the networks see, as pairs of the first and the last + 1.
-        actor_critic: class of the networks instead of the base's own.
-        own: name of that class, as a saved policy has it.
+        action_space: the action space of the environment.
+        base: name of the base, whose default networks are used.
+        parts: the columns that the networks see, as pairs (first, last + 1).
+        actor_critic: class to use instead of the base's default networks.
+        own: name of that class, as recorded in a saved policy.
         normalize_obs: subtract the running mean of what the networks see and divide by its running
-            standard deviation. Helps where observations or goals are small or far from zero.
-        ac_kwargs: arguments of that class.
+            standard deviation. Helps if observations or goals are small or far from zero.
+        ac_kwargs: keyword arguments of the networks.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class GoalActorCritic(nn.Module):
             )
         width = observation_space.shape[0]
         if not parts or any(not 0 <= first < last <= width for first, last in parts):
-            raise SpinupError(f"parts={str(parts)[:60]} are no columns of a row of {width}")
+            raise SpinupError(f"parts={str(parts)[:60]} must be pairs of columns from 0 to {width}")
         columns = [i for part in sorted(parts) for i in range(*part)]
         together = columns == list(range(columns[0], columns[-1] + 1))
         self.columns = slice(columns[0], columns[-1] + 1) if together else columns
@@ -119,7 +119,7 @@ class GoalActorCritic(nn.Module):
         self.net = cls(Box(low, high, dtype=observation_space.dtype), action_space, **ac_kwargs)
 
     def inputs(self, rows):
-        """What the networks see of rows, tensors or arrays: (..., row) -> (..., seen)."""
+        """What the networks see of rows (tensors or arrays): (..., row) -> (..., seen)."""
         x, norm = rows[..., self.columns], self.obs_filter
         if norm is None:
             return x
@@ -132,7 +132,7 @@ class GoalActorCritic(nn.Module):
         return self.net.act(self.inputs(obs), **kwargs)
 
     def make_get_action(self, deterministic=False, rng=None):
-        """The policy as it is now, as a function from a row to an action."""
+        """The current policy, as a function from a row to an action."""
         get_action = make_get_action(self.net, deterministic, rng, self.action_space)
         columns, norm = self.columns, self.obs_filter
         if norm is None:
@@ -142,7 +142,7 @@ class GoalActorCritic(nn.Module):
 
 
 def update_normalizer(ac, *batches):
-    """Add what the networks see of these transitions to the normaliser, if there is one."""
+    """Add what the networks see of these transitions to the normalizer, if there is one."""
     norm = ac.obs_filter
     if norm is not None:
         rows = np.concatenate([batch["obs"] for batch in batches])[:, ac.columns]
@@ -153,13 +153,13 @@ def update_normalizer(ac, *batches):
 
 
 class GoalRun(TorchRun):
-    """A run in goal environments; it refuses others, and arguments that do not fit, at once."""
+    """A run in a goal environment; refuses other environments and arguments that do not fit."""
 
     def _make_streams(self):
         super()._make_streams()
         config = self.config
         ask = self.streams[0].local_env
-        if ask is None:  # an environment in a worker process cannot be asked what goals pay
+        if ask is None:  # an environment in a worker process cannot be asked for rewards
             ask = config["env_fn"]()
         self.goals = Goals(ask, self.algo)
         kind = "Discrete" if isinstance(self.action_space, Discrete) else "Box"
@@ -188,9 +188,9 @@ class GoalRun(TorchRun):
                 )
 
     def base_options(self, lr):
-        """The base's own hyperparameters: those given, and its defaults for the others.
+        """The base's own hyperparameters: those in `base_kwargs`, and its defaults for the others.
 
-        All networks learn with the rate `lr`, and targets move a little at every update.
+        All networks use the learning rate `lr`, and the targets move a little at every update.
         """
         defaults = inspect.signature(self.base.function).parameters
         own = {"lr": lr, "pi_lr": lr, "q_lr": lr, "target_update_every": 1}
@@ -199,7 +199,7 @@ class GoalRun(TorchRun):
         return {name: given.get(name, defaults[name].default) for name in names}
 
     def build(self, actor_critic, ac_kwargs):
-        """Networks of the base that see the observation and the desired goal."""
+        """Make the base's networks, which see the observation and the desired goal."""
         seen = (self.goals.observation, self.goals.desired)
         self._shown = {"base": self.base_name, "parts": [[part.start, part.stop] for part in seen]}
         if actor_critic is not None:
@@ -208,27 +208,27 @@ class GoalRun(TorchRun):
         return super().build(networks, {**ac_kwargs, **self._shown})
 
     def policy_meta(self):
-        """With what rebuilding a `GoalActorCritic` needs."""
+        """Also what is needed to rebuild a `GoalActorCritic`."""
         meta = super().policy_meta()
         return {**meta, "ac_kwargs": {**meta["ac_kwargs"], **self._shown}}
 
 
 class GoalPolicy:
-    """An exploring policy of the base that is given rows."""
+    """The base's exploring policy, applied to rows."""
 
     def __init__(self, policy, ac):
         self.policy, self.ac = policy, ac
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """The base's actions for what it sees of the rows."""
+        """The base's actions for these rows."""
         return self.policy(self.ac.inputs(obs), rng)
 
 
 class GoalLoop(Loop):
     """The loop of every algorithm, which also counts the episodes that reach their goal.
 
-    An episode does when its last reward is the one that the goal itself pays.
+    An episode reaches its goal if its last reward is the reward for achieving exactly that goal.
     """
 
     def __init__(self, run, learner):
@@ -244,13 +244,13 @@ class GoalLoop(Loop):
         return float(self.goals.success(np.array([rew]), row[None, self.goals.desired])[0])
 
     def test_episode(self, env, get_action, seed):
-        """With whether it reached its goal."""
+        """Also whether the episode reached its goal."""
         last = _Last(env)
         result = super().test_episode(last, get_action, seed)
         return {**result, "TestSuccessRate": self._reached(np.asarray(last.obs), last.rew)}
 
     def log(self, info):
-        """Write this epoch's row; tests have a success rate as well."""
+        """Write this epoch's row, with the success rate of the test episodes."""
         tested = self._tests.pop("TestSuccessRate", None)
         rate = {} if tested is None else {"TestSuccessRate": float(tested.mean())}
         super().log({**info, **rate})
@@ -272,9 +272,9 @@ class _Last:
 
 
 class Episodes:
-    """The transitions of episodes that are still going on, for each environment its own.
+    """The transitions of unfinished episodes, one episode per environment.
 
-    They are part of a checkpoint, with the generator that chooses goals in hindsight.
+    A checkpoint includes them, and the generator that chooses hindsight goals.
     """
 
     def __init__(self, run):
@@ -283,10 +283,10 @@ class Episodes:
         run.track(episodes=self)
 
     def add(self, transitions, ended):
-        """One more transition of each; returns the episodes that are complete, as arrays.
+        """Add one transition per environment; return the episodes that are now complete, as arrays.
 
-        `transitions` are `obs, act, rew, obs2, done`, `ended` the environments whose episode is
-        over, terminated or cut.
+        `transitions` holds `obs, act, rew, obs2, done`; `ended` lists the environments whose
+        episode terminated or was truncated.
         """
         complete = []
         for i, row in enumerate(zip(*transitions, strict=True)):
@@ -321,12 +321,12 @@ def achieved_goals(buffer, goals):
 
 
 def _stack(rows):
-    """Transitions one by one -> one array a field; None where there are none."""
+    """Join a list of transitions into one array per field; None if the list is empty."""
     return {name: np.stack([row[name] for row in rows]) for name in _FIELDS} if rows else None
 
 
 def _split(arrays):
-    """What `_stack` joined, one by one again."""
+    """The inverse of `_stack`."""
     if arrays is None:
         return []
     columns = zip(*(arrays[name] for name in _FIELDS), strict=True)

@@ -1,14 +1,14 @@
 """Hindsight Experience Replay (Andrychowicz et al. 2017, arXiv:1707.01495).
 
-Idea: an episode that missed its goal still shows how to reach the states it went through. Store its
-transitions a second time as if one of those had been the goal all along, and an off-policy
-algorithm (DQN, DDPG, TD3 or SAC, which see the goal beside the observation) learns from failures,
-where the true goal is never met and its reward never changes.
+Idea: an episode that missed its goal still shows how to reach the states that it went through.
+Store its transitions again, as if one of those states had been the goal all along. An off-policy
+algorithm (DQN, DDPG, TD3 or SAC, which see the goal next to the observation) then learns even from
+episodes that never reach the true goal and whose reward never changes.
 
     python -m spinup.run her --env spinup/BitFlip-v0
     python -m spinup.algos.pytorch.her.her --env spinup/BitFlip-v0 --env_kwargs:n 8 --epochs 5
 
-What differs from the paper is listed in the README beside this file.
+The README next to this file lists the differences from the paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,11 +23,11 @@ from spinup.runs.arguments import training_function
 
 
 def hindsight_goals(achieved, strategy, k, rng, past=None):
-    """Goals to replay an episode with: k for each of its T transitions, (T, k, goal).
+    """Hindsight goals for an episode: k for each of its T transitions, (T, k, goal).
 
-    `achieved` (T, goal) are the goals that the transitions led to. 'future' draws among those of
-    the same transition and the later ones, 'final' takes the last, 'episode' draws among all of
-    them, and 'random' among `past` (n, goal), the goals achieved so far in the whole training.
+    `achieved` (T, goal) holds the goals that the transitions achieved. 'future' draws from those of
+    the same and later transitions, 'final' takes the last one, 'episode' draws from all of them,
+    and 'random' from `past` (n, goal), all goals achieved in training so far.
     """
     n = len(achieved)
     if strategy == "future":
@@ -38,17 +38,17 @@ def hindsight_goals(achieved, strategy, k, rng, past=None):
         return achieved[rng.integers(n, size=(n, k))]
     if strategy == "random":
         return past[rng.integers(len(past), size=(n, k))]
-    raise ValueError(f"there is no strategy {strategy!r}")
+    raise ValueError(f"there is no strategy {strategy!r}: use future, final, episode or random")
 
 
 def relabel(episode, goals, strategy, k, rng, past=None):
-    """An episode's transitions as they would have been, had other goals been desired.
+    """An episode's transitions, relabeled as if other goals had been desired.
 
-    `episode` holds `obs, act, rew, obs2, done`, T rows each; `goals` says which columns of
-    observations are goals and what they pay. Returns the same, with k rows for each of those rows.
+    `episode` holds `obs, act, rew, obs2, done`, T rows each. `goals` knows which columns of an
+    observation are goals, and computes rewards. Returns the same fields with k rows for each row.
     """
     copies = {name: np.repeat(x, k, axis=0) for name, x in episode.items()}  # (T * k, ...)
-    # What an action achieved is in the NEXT observation.
+    # The goal that an action achieved is in the NEXT observation.
     achieved, was_desired = (copies["obs2"][:, part] for part in (goals.achieved, goals.desired))
     new = hindsight_goals(episode["obs2"][:, goals.achieved], strategy, k, rng, past)
     new = new.reshape(achieved.shape)
@@ -60,9 +60,9 @@ def relabel(episode, goals, strategy, k, rng, past=None):
 
 
 def her_update(base_update, inputs, batch, step):
-    """Line 11 of the pseudocode: one update of the base, shown observations and desired goals.
+    """Line 11 of the pseudocode: one update of the base on observations and desired goals.
 
-    `inputs` picks what the networks see from the rows of the batch; `step` counts updates so far.
+    `inputs` selects what the networks see of the batch's rows; `step` counts the updates so far.
     """
     seen = {name: inputs(batch[name]) for name in ("obs", "obs2")}
     return base_update({**batch, **seen}, step)
@@ -106,29 +106,29 @@ def her(
     """Train a policy with hindsight experience replay.
 
     Args:
-        env_fn: function without arguments that makes a fresh goal environment: observations are a
+        env_fn: function of no arguments that makes a fresh goal environment. Its observations are a
             dict of `observation`, `achieved_goal` and `desired_goal`, and it has the method
             `compute_reward(achieved_goal, desired_goal, info)`.
-        actor_critic: class of the networks as the base takes it, called with (space of observation
-            and desired goal joined, action_space, **ac_kwargs). None means the base's own.
-        ac_kwargs: keyword arguments of the networks, those of the base's own being `hidden_sizes`
-            and `activation`, and `normalize_obs`, which is True if not given.
-        replay_size: transitions kept for learning, copies included; the oldest give way. 1e5 to
-            1e6.
-        gamma: discount factor. Closer to 1 looks further ahead and is noisier; 0.9 to 0.99.
-        polyak: how much of the target networks stays at each update. Closer to 1 moves them more
-            slowly: more stable, slower; 0.95 to 0.999.
+        actor_critic: class of the networks, as for the base; called with (space of the observation
+            joined with the desired goal, action_space, **ac_kwargs). None means the base's default.
+        ac_kwargs: keyword arguments of the networks. The base's default class takes `hidden_sizes`
+            and `activation`; `normalize_obs` works with every class and is True by default.
+        replay_size: capacity of the replay buffer in transitions, including relabeled copies; the
+            oldest are overwritten. 1e5 to 1e6.
+        gamma: discount factor. Values closer to 1 look further ahead and are noisier; 0.9 to 0.99.
+        polyak: fraction of the target networks that each update keeps. Values closer to 1 move them
+            more slowly: more stable, slower learning; 0.95 to 0.999.
         lr: learning rate of all networks (Adam); 3e-4 to 1e-3.
-        strategy: where hindsight goals come from: 'future' (the rest of the same episode),
-            'final' (its last state), 'episode' (all of it) or 'random' (everything seen so far).
-        k: copies with such a goal for each transition. 0 is the base alone; 4 to 8 are usual.
-        base: algorithm underneath: 'dqn', 'ddpg', 'td3' or 'sac'. None means 'dqn' for Discrete
-            actions and 'ddpg' for Box.
-        base_kwargs: hyperparameters that only the base has, with its own defaults, such as
-            `act_noise` (ddpg, td3), `alpha` (sac) or `eps_steps` (dqn).
+        strategy: where hindsight goals come from: 'future' (the rest of the same episode), 'final'
+            (its last state), 'episode' (all of it) or 'random' (all goals achieved so far).
+        k: number of relabeled copies per transition. 0 is the base alone; 4 to 8 are usual.
+        base: the algorithm that learns: 'dqn', 'ddpg', 'td3' or 'sac'. None means 'dqn' for
+            Discrete actions and 'ddpg' for Box.
+        base_kwargs: hyperparameters that only the base has, such as `act_noise` (ddpg, td3),
+            `alpha` (sac) or `eps_steps` (dqn). The others keep the base's defaults.
 
     Returns:
-        The trained networks, a `core.GoalActorCritic`: `net` in it are those of the base.
+        The trained networks, a `core.GoalActorCritic`; its `net` holds the base's networks.
     """
     with core.GoalRun("her") as run:
         # ------------------------------- Initialization -------------------------------
