@@ -379,7 +379,7 @@ def test_pseudocode_lines_agree_with_the_code(name):
         called = names.strip("`")
         implemented[called] = numbers(cell)
         owner, _, method = called.rpartition(".")
-        assert re.search(rf"{re.escape(called)}[(,]", body)  # called, or given to `compiled`
+        assert re.search(rf"{re.escape(called)}\b", body)  # called, or given to `partial`
         if owner:
             target = getattr(class_of(owner, body, vars(module)), method)
         else:

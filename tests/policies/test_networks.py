@@ -12,7 +12,7 @@ from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
-from spinup.envs.spaces import space_to_json
+from spinup.envs.space_json import space_to_json
 from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import Logger

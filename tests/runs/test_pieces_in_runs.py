@@ -98,5 +98,5 @@ def test_rows_with_other_fields_are_not_loaded():
     """They would leave a field empty, or fail without a sentence."""
     ring = Ring(10, {"obs": ((3,), np.float32), "flag": ((), np.bool_)})
     ring.store({"obs": np.ones((4, 3)), "flag": [True] * 4})
-    with pytest.raises(SpinupError, match="other fields"):
+    with pytest.raises(SpinupError, match="different fields"):
         Ring(10, FIELDS).load_state_dict(ring.state_dict())

@@ -11,14 +11,8 @@ from gymnasium import spaces
 from torch import nn
 
 from spinup.algos.pytorch.common import acting, nets
-from spinup.algos.pytorch.common.acting import (
-    ActPolicy,
-    NetPolicy,
-    StepPolicy,
-    make_get_action,
-    make_policy,
-    takes_batches,
-)
+from spinup.algos.pytorch.common.acting import NetPolicy, make_get_action, make_policy
+from spinup.algos.pytorch.common.user_acting import ActPolicy, StepPolicy, takes_batches
 from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
 from spinup.algos.pytorch.sac import core as sac_core

@@ -177,8 +177,7 @@ def acer(
 
         # ---------------------------- Gradient update rule ----------------------------
         rule = continuous_update if isinstance(run.action_space, core.Box) else acer_update
-        args = (ac, pi_avg, pi_optimizer, q_optimizer)
-        update = partial(rule, *args, **run.arguments_for(rule))
+        update = partial(rule, ac, pi_avg, pi_optimizer, q_optimizer, **run.arguments_for(rule))
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
