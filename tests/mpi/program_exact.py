@@ -18,7 +18,7 @@ if __name__ == "__main__":
 import gymnasium as gym
 
 from spinup import ppo_pytorch, reinforce_pytorch, trpo_pytorch, vpg_pytorch
-from spinup.algos.pytorch.common.run import TorchRun
+from spinup.algos.common.loop import Loop
 from spinup.utils.mpi_tools import num_procs, proc_id
 
 STEPS, EPOCHS = 240, 4
@@ -55,18 +55,18 @@ class Stopping(gym.Wrapper):
 
 def note_parameters(name):
     """Have every process write down what its parameters are after every epoch."""
-    log = TorchRun.log
+    log = Loop.log
 
     def noting(self, *args, **kwargs):
         digest = hashlib.sha256()
-        for tensor in self.ac.state_dict().values():
+        for tensor in self.run.ac.state_dict().values():
             digest.update(tensor.numpy().tobytes())
         with open(f"parameters-{name}-{proc_id()}.txt", "a") as file:
-            file.write(f"{self.epoch} {digest.hexdigest()}\n")
+            file.write(f"{self.run.epoch} {digest.hexdigest()}\n")
         return log(self, *args, **kwargs)
 
-    TorchRun.log = noting
-    return lambda: setattr(TorchRun, "log", log)
+    Loop.log = noting
+    return lambda: setattr(Loop, "log", log)
 
 
 def main():
