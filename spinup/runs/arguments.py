@@ -1,8 +1,8 @@
 """The arguments of the training functions: one table of what they mean and which values they take.
 
-Training functions and the command line refuse the same values in the same words. Only what cannot
-mean anything is refused; what is merely unusual is the user's to try. `training_function` completes
-a function's docstring from this table and hands its arguments to the run that it opens.
+Training functions and the command line refuse the same values with the same message. They refuse
+only what makes no sense; unusual values are up to the user. `training_function` completes a
+function's docstring from this table and passes its arguments to the run that it opens.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_dict(value: Any) -> bool:
 
 
 _FRACTION = Number(0, 1)
-_ANY = Number()  # 0 too: a learning rate of 0 freezes a network, as some experiments want
+_ANY = Number()  # 0 is allowed: a learning rate of 0 freezes a network
 _LIMIT = Number(endless=True)
 _COUNT = Number(1, whole=True)
 _COUNT_OR_NONE = Number(1, whole=True, words=(None,))
@@ -71,7 +71,7 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
             "per epoch, so more steps give fewer, less noisy updates; 1000 to 10000.",
         ),
         "epochs": Argument(
-            _FROM_ZERO,  # none: the initial policy is saved
+            _FROM_ZERO,  # with 0 epochs, the initial policy is saved
             "number of epochs; the run takes epochs * steps_per_epoch environment steps. 20 to "
             "1000 is usual.",
         ),
@@ -85,15 +85,15 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         ),
         "save_freq": Argument(
             _COUNT,
-            "epochs between saves of the policy and the checkpoint; long epochs also save once a "
-            "minute.",
+            "epochs between saves of the policy and the checkpoint. An epoch that ends more than a "
+            "minute after the last save is also saved.",
         ),
         "num_test_episodes": Argument(
             _FROM_ZERO,
             "episodes without exploration noise at the end of each epoch, in a separate "
             "environment; 5 to 20.",
         ),
-        # how it is carried out
+        # how it is executed
         "num_envs": Argument(
             _COUNT,
             "environments stepped together in each shard; shards * num_envs must divide "
@@ -120,8 +120,8 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         ),
         "compile": Argument(
             OneOf((True, False, None)),
-            "compile the whole update first, which takes about a minute; steps are then faster and "
-            "round differently. None compiles runs of 200,000 gradient steps or more.",
+            "compile the update first, which takes about a minute; gradient steps are then faster "
+            "and round differently. None compiles runs of 200,000 gradient steps or more.",
         ),
         "resume": Argument(
             _SWITCH, "continue the run in logger_kwargs['output_dir'] exactly from its checkpoint."
@@ -243,9 +243,9 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """SpinupError, in one sentence, for the first argument outside its domain.
+    """Raise a SpinupError for the first argument outside its domain.
 
-    `base_kwargs` are arguments of another algorithm and are checked with them.
+    `base_kwargs` holds arguments of another algorithm, which are checked too.
     """
     for name, value in arguments.items():
         domain = ARGUMENTS[name].domain if name in ARGUMENTS else None
@@ -271,10 +271,11 @@ _RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 
 def training_function(function: F) -> F:
-    """Decorator of a training function: its run knows its arguments, its docstring is complete.
+    """Decorator for training functions: makes arguments known to the run, completes the docstring.
 
-    The docstring's `Args:` section describes only what is particular to the algorithm; what the
-    table describes is added, in the order of the signature. Whole numbers may be given as 1e6.
+    The docstring's `Args:` section describes only what is specific to the algorithm. The other
+    arguments are added from the table, in the order of the signature. Whole numbers may be given as
+    1e6.
     """
     signature = inspect.signature(function)
 
@@ -300,11 +301,11 @@ def current_call() -> Call:
 def _call(
     function: Callable[..., Any], signature: inspect.Signature, args: Any, kwargs: Any
 ) -> Any:
-    """Call `function` and let `current_call` know its arguments meanwhile."""
+    """Call `function`; while it runs, `current_call` returns its arguments."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return function(*args, **kwargs)  # raises too, in Python's own words
+        return function(*args, **kwargs)  # raises Python's usual TypeError
     bound.apply_defaults()
     for name, value in bound.arguments.items():
         if name in ARGUMENTS:
@@ -323,9 +324,9 @@ def _call(
 
 
 def complete_docstring(docstring: str | None, signature: inspect.Signature) -> str | None:
-    """A docstring whose `Args:` section has every parameter, in order: its own text or the table's.
+    """The docstring with all parameters in its `Args:` section, in order; the table fills the gaps.
 
-    A parameter that is described nowhere is left out.
+    A parameter without any description is left out.
     """
     if docstring is None:  # python -OO
         return None
@@ -343,16 +344,17 @@ def complete_docstring(docstring: str | None, signature: inspect.Signature) -> s
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of at most `width` characters, broken at spaces only: update-to-data stays whole."""
+    """Lines of at most `width` characters, broken only at spaces: update-to-data stays whole."""
     return textwrap.wrap(
         text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
 def described(docstring: str) -> dict[str, str]:
-    """The arguments in a docstring's `Args:` section (`name: text`) and what it says about each.
+    """The descriptions in a docstring's `Args:` section (`name: text`), by argument.
 
-    The original's style is read as well: `name (type): text`, and several names before one text.
+    The style of the original Spinning Up works too: `name (type): text`, and several names for one
+    text.
     """
     entry = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?")
     found: dict[str, list[str]] = {}
@@ -369,7 +371,7 @@ def described(docstring: str) -> dict[str, str]:
 
 
 def _sections(docstring: str) -> tuple[str, str, str]:
-    """What a docstring says before, in and after its `Args:` section."""
+    """The parts of a docstring before, in and after its `Args:` section."""
     match = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)*)", docstring, re.M)
     if match is None:
         before, returns, after = docstring.partition("\nReturns:\n")

@@ -1,11 +1,11 @@
-"""What a run computes: the arguments that must be the same when it is resumed."""
+"""The arguments that determine what a run computes, and must be the same when it is resumed."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-# Arguments that say how a run is carried out or how long it is. All others make up what it
-# computes, and must be the same when it is resumed.
+# Arguments that set how a run is executed or how long it is. All others determine what it computes,
+# and must be the same when it is resumed.
 FREE_ON_RESUME = frozenset(
     {
         "epochs",
@@ -32,7 +32,7 @@ def as_json(record: Any) -> Any:
 
 
 def fingerprint(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that make up what a run computes."""
+    """The arguments that determine what a run computes."""
     record = {k: v for k, v in config.items() if k not in FREE_ON_RESUME}
     if record.get("anneal_lr"):
         record["epochs"] = config["epochs"]  # the schedule ends with the run

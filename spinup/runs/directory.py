@@ -1,4 +1,4 @@
-"""What belongs to a run in its directory, and making room there for a new run."""
+"""The files of a run in its directory, and how to make room there for a new run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def delete_files(output_dir: str, patterns: Sequence[str]) -> None:
 
 
 def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
-    """Move an earlier run to ``.old/<NNN>``, where the plotter does not look; say so in a line.
+    """Move an earlier run to ``.old/<NNN>``, where the plotter does not look; return a message.
 
-    The line is empty if there was no earlier run.
+    The message is empty if there was no earlier run.
     """
     found = _matching(output_dir, patterns)
     if not found:

@@ -1,8 +1,8 @@
-"""Which values an argument can have: numbers, a few words, or everything of one kind.
+"""The values that an argument may have: numbers, a few listed values, or any value of one kind.
 
-`value in domain` says whether a value is allowed and `str(domain)` what is, to be read after "must
-be": `a number between 0 and 1`. `convert` gives an allowed value as a training function gets it;
-`words` are the values that can be listed, such as None.
+`value in domain` says whether a value is allowed. `str(domain)` describes the allowed values, to
+follow "must be": `a number between 0 and 1`. `convert` turns an allowed value into what the
+training function receives. `words` are the allowed values that can be listed, such as None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spinup.utils.errors import nearest
 
 @dataclass(frozen=True)
 class Number:
-    """The numbers from `least` to `most`, and what else an argument may be.
+    """The numbers from `least` to `most`, and the values in `words`.
 
     Attributes:
         least, most: the ends, which are included.
@@ -66,7 +66,7 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A few values that can be listed.
+    """A list of values.
 
     Attributes:
         words: the values.
@@ -91,7 +91,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Kind:
-    """Everything of one kind: what passes `test`, which is `text` in words."""
+    """Any value of one kind: those that pass `test`. `text` describes them."""
 
     test: Callable[[Any], bool]
     text: str
@@ -111,7 +111,7 @@ Domain: TypeAlias = Number | OneOf | Kind
 
 
 def hint(value: Any, domain: Domain) -> str:
-    """The end of the sentence that refuses `value`: the nearest of three names or more."""
+    """The end of an error message about `value`: the nearest name, if there are three or more."""
     names = [word for word in domain.words if isinstance(word, str)]
     return nearest(value, names) if isinstance(value, str) and len(names) > 2 else ""
 

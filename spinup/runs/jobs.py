@@ -1,4 +1,4 @@
-"""Jobs that are started again: which run directory belongs to which job."""
+"""Jobs that are restarted: which run directory belongs to which job."""
 
 import os
 from pathlib import Path
@@ -7,21 +7,22 @@ from spinup.runs.files import atomic_write
 from spinup.utils.mpi_job import ID_VARIABLE
 from spinup.utils.mpi_tools import proc_id
 
-# The file in a run directory that names the job (of those that may be started again) writing it.
+# The file in a run directory that names the restartable job writing to it.
 _JOB_FILE = ".mpi_job"
 
 
 def is_of_this_job(output_dir: Path) -> bool:
     """Whether an earlier start of this same job has opened the run in `output_dir`.
 
-    Anything else there is an older run, which a job that lost a process must not continue.
+    Any other run there is older, and a job that restarts after losing a process must not continue
+    it.
     """
     job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
     return job is not None and path.is_file() and path.read_text() == job
 
 
 def sign_for_this_job(output_dir: Path) -> None:
-    """Leave this job's name in its run directory."""
+    """Write this job's name to its run directory."""
     job = os.environ.get(ID_VARIABLE)
     if job is not None and proc_id() == 0:
         atomic_write(output_dir / _JOB_FILE, job.encode())

@@ -1,4 +1,4 @@
-"""Continuing a stopped run: what its checkpoint holds, whether it fits, and putting it all back."""
+"""Resuming a stopped run: what its checkpoint holds, whether it matches, and how it is restored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RECORDED = ("num_threads", "device", "shards", "compile")
 # Not arguments: version 0.1.0 recorded these variables of DQN by mistake.
 _STRAY = ("shares", "counts")
-# What the checkpoint of a run holds, and of which type it is.
+# The entries of a run's checkpoint, and their types.
 _SAVED: Mapping[str, type] = MappingProxyType(
     {
         "algo": str,
@@ -49,7 +49,7 @@ _SAVED: Mapping[str, type] = MappingProxyType(
 
 
 def state_of(run: Run) -> dict[str, Any]:
-    """Everything that `run` is made of; all processes must call this together."""
+    """The whole state of `run`; all processes must call this together."""
     return {
         "algo": run.algo,
         "fingerprint": run.fingerprint,
@@ -78,7 +78,7 @@ def _shard_state(run: Run, i: int) -> dict[str, Any]:
 
 
 def _env_fingerprint(run: Run) -> dict[str, Any]:
-    """What tells one environment from another."""
+    """What distinguishes one environment from another."""
     record = run.env_record
     found: dict[str, Any] = as_json(
         {
@@ -94,7 +94,7 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Whether it fits
+# Whether it matches
 # ---------------------------------------------------------------------------------------------
 
 
@@ -104,11 +104,11 @@ def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
     if loaded is not None:
         _check_saved(*loaded)
     progress = output_dir / "progress.txt"
-    # The first epoch is always saved, so that a run without a checkpoint has at most one row.
+    # The first epoch is always saved, so a run without a checkpoint has at most one row.
     if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
         raise SpinupError(
-            f"{output_dir} holds results but no checkpoint to continue from: leave resume out "
-            "to move them to .old/ and start again, or choose another output_dir"
+            f"{output_dir} holds results but no checkpoint to continue from: omit resume to move "
+            "them to .old/ and start again, or choose another output_dir"
         )
     return loaded
 
@@ -127,8 +127,8 @@ def _check_saved(saved: Any, where: Path) -> None:
         wrong = [] if sound else ["recorded"]
     if wrong:
         raise SpinupError(
-            f"{where} does not hold the checkpoint of a run ({wrong[0]!r} is missing or of "
-            "another type): restore it from a backup, or start the run again with "
+            f"{where} does not hold the checkpoint of a run ({wrong[0]!r} is missing or has the "
+            "wrong type): restore it from a backup, or start the run again with "
             "overwrite=True"
         )
 
@@ -140,12 +140,14 @@ def check_same_run(
     saved: dict[str, Any],
     where: Path,
 ) -> None:
-    """Refuse to continue another run than the saved one.
+    """Refuse to continue a run other than the saved one.
 
-    An argument that did not exist when the run was saved had its default.
+    An argument that did not exist when the run was saved counts as its default.
     """
     if saved["algo"] != algo:
-        raise SpinupError(f"{where} belongs to a run of {saved['algo']}, not of {algo}")
+        raise SpinupError(
+            f"{where} belongs to a run of {saved['algo']}, not of {algo}: use another output_dir"
+        )
     then = {**defaults, **saved["fingerprint"]}
     names = {*now, *saved["fingerprint"]} - set(_STRAY)
     differing = sorted(k for k in names if k not in now or now[k] != then.get(k))
@@ -158,7 +160,7 @@ def check_same_run(
 
 
 def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
-    """Refuse to continue in another environment than that of the saved run."""
+    """Refuse to continue in an environment other than that of the saved run."""
     now = _env_fingerprint(run)
     differing = sorted(k for k in now if k not in then or now[k] != then[k])
     if differing:
@@ -170,29 +172,32 @@ def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
 
 
 def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
-    """Take over from the saved run what changes rounding."""
+    """Use the saved run's values of all arguments that change rounding."""
     for name in (k for k in RECORDED if k in config):
         given, then = config[name], recorded.get(name, False)
         if name in ("shards", "num_threads", "compile") and given is None:
             config[name] = then
         elif given != then:
             if name == "shards":
-                raise SpinupError(f"the saved run has shards={then}, not {given}")
+                raise SpinupError(f"the saved run has shards={then}, not {given}: use the same")
             if proc_id() == 0:
                 print(f"The saved run had {name}={then}, which is used again (given: {given}).")
             config[name] = then
 
 
 # ---------------------------------------------------------------------------------------------
-# Putting it back
+# Restoring it
 # ---------------------------------------------------------------------------------------------
 
 
 def restore(run: Run, state: dict[str, Any]) -> None:
-    """Put `run` back to where `state_of` described it."""
+    """Restore `run` to the state that `state_of` returned."""
     missing = sorted(set(run.tracked) ^ set(state["tracked"]))
     if missing:
-        raise SpinupError(f"the checkpoint does not match this version of {run.algo}: {missing}")
+        raise SpinupError(
+            f"the checkpoint does not match this version of {run.algo} (it differs in {missing}): "
+            "resume it with the version that saved it"
+        )
     run.epoch = state["epoch"]
     run.total_steps = state["total_steps"]
     run.start_time = time.time() - state["seconds"]
@@ -210,7 +215,7 @@ def restore(run: Run, state: dict[str, Any]) -> None:
     for i, saved in enumerate(shards):
         for env in run.streams[i].load_state_dict(saved["streams"]):
             fresh.append((run.shards.local[i], env))
-            if run.rollouts:  # the old episode was cut here
+            if run.rollouts:  # the old episode is truncated here
                 run.rollouts[i].finish_path(env, saved["streams"]["obs"][env])
     if run.rollouts:
         steps = sum(int(r.valid[: r.t].sum()) for r in run.rollouts)
@@ -219,13 +224,15 @@ def restore(run: Run, state: dict[str, Any]) -> None:
         run.logger.load_state_dict(state["logger"])
     for shard, env in gather_lists(fresh):
         where = f"{env} of shard {shard}" if run.shards.count > 1 else f"{env}"
-        run.logger.log(f"Environment {where} could not be restored: fresh episode.", "yellow")
+        run.logger.log(
+            f"Environment {where} could not be restored: it starts a fresh episode.", "yellow"
+        )
     with _in_one_sentence(run.algo):
         run.set_global_state(state["globals"])
 
 
 def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: int) -> None:
-    """Version 0.1.0 moved the finished episodes of a full rollout from its streams to itself."""
+    """Put back what version 0.1.0 moved from the streams to a full rollout: finished episodes."""
     if rollout["t"] == steps and len(rollout.get("ep_rets", ())):
         pairs = zip(rollout["ep_rets"].tolist(), rollout["ep_lens"].tolist(), strict=True)
         streams["finished"] = [list(pair) for pair in pairs]
@@ -233,7 +240,7 @@ def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: in
 
 @contextlib.contextmanager
 def _in_one_sentence(algo: str) -> Iterator[None]:
-    """What makes our own code stumble over a checkpoint is a fault of the checkpoint."""
+    """Report any error of our own code on a checkpoint as a fault of the checkpoint."""
     try:
         yield
     except SpinupError:
@@ -263,7 +270,7 @@ def read_table(file: TextIO) -> list[str]:
 
 
 def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
-    """Cut a table of `size` bytes back to `Logger.state_dict`; the lines left if it was longer."""
+    """Cut a table of `size` bytes back to `state`; return the lines left if it was longer."""
     offset = int(state["offset"])
     if offset < 0 or size < offset:
         raise SpinupError(

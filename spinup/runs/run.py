@@ -1,7 +1,7 @@
-"""A training run: its directory, generators, environments, checkpoints and the way it ends.
+"""A training run: its directory, generators, environments and checkpoints, and how it ends.
 
-This is what no paper's pseudocode has a line for. An algorithm opens a run, builds its networks,
-names everything that must survive a stop with `track`, and loops over `epochs()`:
+No paper's pseudocode has a line for this. An algorithm opens a run, builds its networks, registers
+everything that must survive a stop with `track`, and loops over `epochs()`:
 
     with TorchRun("ppo") as run:
         ac = run.build(actor_critic, ac_kwargs)
@@ -10,10 +10,10 @@ names everything that must survive a stop with `track`, and loops over `epochs()
         for epoch in run.epochs():
             ...
 
-A checkpoint holds all of it: what is tracked, the generators, every environment in the middle of
-its episode, a half-filled rollout, the position in `progress.txt`. A run that is killed at any
-instant and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the same
-bits.
+A checkpoint holds the whole run: what is tracked, the generators, every environment in the middle
+of its episode, a half-filled rollout, and the position in `progress.txt`. A run that is killed at
+any instant and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the
+same bits.
 """
 
 import inspect
@@ -66,7 +66,7 @@ class TrainingDiverged(SpinupError):
 
 
 class Run:
-    """One run of one algorithm; see the module's docstring for its life.
+    """One run of one algorithm; the module's docstring shows how to use it.
 
     The arguments are those that the training function was called with (`training_function`).
     """
@@ -77,15 +77,15 @@ class Run:
         self.algo, self.row = algo, registry.get(algo)
         call = current_call()
         self.config = dict(call.arguments)
-        # Now, not when saving: an environment among the arguments changes as it is used.
+        # Taken now, not when saving: an environment among the arguments changes with use.
         self.fingerprint = fingerprint(self.config)
         self._defaults = fingerprint(call.defaults)
         check_arguments(self.config)
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
-        self.total_steps = 0  # on-policy, those of finished epochs
+        self.total_steps = 0  # on-policy, only those of finished epochs
         self.tracked: dict[str, Any] = {}
-        self.rollouts: list[Any] = []  # what an on-policy algorithm gathers, one per local shard
+        self.rollouts: list[Any] = []  # the data of an on-policy epoch, one per local shard
         self.loop: Any = None
         self._signals = Signals()
         self._bar: Any = None
@@ -110,7 +110,7 @@ class Run:
         logger_kwargs = dict(config["logger_kwargs"])
         output_dir = logger_kwargs.get("output_dir")
         if output_dir is not None and broadcast_object(is_of_this_job(Path(str(output_dir)))):
-            # the launcher started us again after a process was lost
+            # the launcher restarted this job after a process was lost
             config.update(resume=True, overwrite=False)
         resume = config["resume"]
         if resume and output_dir is None:
@@ -128,7 +128,7 @@ class Run:
             )
         self.steps_per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
 
-        # Everything wrong with the environment shows before a run directory is touched.
+        # Any problem with the environment shows up before the run directory is touched.
         self._make_streams()
         if not self.row.on_policy:
             self._check_replay()
@@ -163,7 +163,7 @@ class Run:
         from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
 
         loaded = None
-        if proc_id() == 0 and output_dir.is_dir():  # the others may not even see its disk
+        if proc_id() == 0 and output_dir.is_dir():  # the others may not have access to it
             self._closers.append(RunLock.shared(output_dir).release)
             loaded = read_checkpoint(output_dir)
         loaded = broadcast_object(loaded)
@@ -175,7 +175,7 @@ class Run:
         return saved, where
 
     def _choose_device(self) -> None:
-        """Check that the configured device exists (backends know how)."""
+        """Check that the configured device exists; backends implement this."""
 
     def __exit__(
         self,
@@ -187,7 +187,7 @@ class Run:
         try:
             if stopped:
                 self.save()
-                any_process(False)  # nobody leaves while process 0 still writes
+                any_process(False)  # all processes wait until process 0 has finished writing
         finally:
             self._close()
         if stopped and proc_id() == 0:
@@ -199,7 +199,7 @@ class Run:
                 flush=True,
             )
         if isinstance(error, SystemExit) and num_procs() > 1:
-            # A process that left alone would keep the others waiting.
+            # If only this process left, the others would wait for it forever.
             text = "".join(traceback.format_exception(kind, error, trace))
             abort(f"Rank {proc_id()} of {num_procs()} left its run:\n{text}", 1)
         if error is None or stopped:
@@ -212,11 +212,11 @@ class Run:
 
     @property
     def resuming(self) -> bool:
-        """Whether a checkpoint waits to be restored."""
+        """Whether a checkpoint is still to be restored."""
         return self._saved is not None
 
     def stop_requested(self) -> bool:
-        """Whether the run was asked to stop; asked before every step."""
+        """Whether the run was asked to stop; called before every step."""
         return self._signals.poll()
 
     def agree_on_signal(self) -> None:
@@ -229,11 +229,11 @@ class Run:
 
     @property
     def num_threads(self) -> int:
-        """Threads of the run; one while `num_threads=None` has not been decided yet."""
+        """Number of threads; 1 until `num_threads=None` has been resolved."""
         return self.config["num_threads"] or 1
 
     def arguments_for(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """The arguments of this run that `function` takes as options, too, by name."""
+        """The arguments of this run that `function` also takes as options, by name."""
         parameters = inspect.signature(function).parameters.values()
         options = [
             p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty
@@ -241,7 +241,7 @@ class Run:
         return {name: self.config[name] for name in options if name in self.config}
 
     def save_config(self) -> None:
-        """Write `config.json`: every argument, and what explains the run later."""
+        """Write `config.json`: every argument, the environment and the versions in use."""
         self.logger.save_config(self._config_record())
 
     def _config_record(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Run:
     # ---- environments --------------------------------------------------------------------------
 
     def _make_streams(self) -> None:
-        """The environments of this process's shards, each with its own generators."""
+        """Make the environments of this process's shards, each with its own generators."""
         config, row = self.config, self.row
         self.streams, self.explore_rngs, self.minibatch_rngs = [], [], []
         for shard in self.shards.local:
@@ -275,7 +275,7 @@ class Run:
                 self.algo, streams.observation_space, streams.action_space, row.action_spaces
             )
             if not row.on_policy and isinstance(streams.action_space, spaces.Box):
-                # noise is in units of the range, and first actions are uniform within it
+                # noise is in units of the range, and the first actions are uniform within it
                 require_finite_bounds(self.algo, streams.action_space)
                 if self.algo in DENSITIES:
                     require_width(self.algo, streams.action_space)
@@ -296,7 +296,7 @@ class Run:
         """Refuse a replay buffer that cannot fit, and test episodes that cannot be played."""
         if not self.streams[0].has_single_envs and self.config["num_test_episodes"]:
             raise SpinupError(
-                "test episodes need single environments, and env_fn makes a vector environment "
+                "test episodes need single environments, but env_fn makes a vector environment "
                 "that has none: use num_test_episodes=0"
             )
         planned = min(int(self.config["replay_size"]), self.planned_steps)
@@ -305,12 +305,12 @@ class Run:
 
     @property
     def planned_steps(self) -> int:
-        """Environment steps of the whole run."""
+        """The number of environment steps in the whole run."""
         steps: int = self.config["epochs"] * self.config["steps_per_epoch"]
         return steps
 
     def make_test_env(self) -> Any:
-        """The environment of test episodes, made once."""
+        """The environment for test episodes, made only once."""
         if self._test_env is None:
             self._test_env = one_env(self.config["env_fn"])
         return self._test_env
@@ -318,11 +318,11 @@ class Run:
     # ---- epochs and checkpoints ----------------------------------------------------------------
 
     def track(self, **objects: Any) -> None:
-        """Name what a resumed run must get back: anything with `state_dict`/`load_state_dict`."""
+        """Add objects to the checkpoints; each has `state_dict` and `load_state_dict`."""
         self.tracked.update(objects)
 
     def epochs(self) -> Iterator[int]:
-        """The numbers of the epochs still to do; saves after each one that is due."""
+        """Yield the number of each remaining epoch; save after an epoch if a save is due."""
         if self._saved is not None:
             from spinup.runs.resuming import restore
 
@@ -345,11 +345,11 @@ class Run:
             if due or any_process(elapsed > _CHECKPOINT_SECONDS):
                 self.save()
         if last < 0:
-            self.save()  # no epoch did: the policy with its initial weights
+            self.save()  # without any epoch: the initial policy
         self.logger.mark_finished()
 
     def seconds(self) -> float:
-        """Seconds of training, those before a stop included."""
+        """Seconds of training so far, including those before a stop."""
         return time.time() - self.start_time
 
     def _show_bar(self, initial: int) -> None:
@@ -364,26 +364,26 @@ class Run:
             self._bar.update(self.total_steps, average, self.epoch)
 
     def check_finite(self, name: str, value: float) -> None:
-        """Stop the run by name when `value` is not finite; what was saved before stays."""
+        """Stop the run if `value` is not finite, and name it; earlier saves are kept."""
         if not math.isfinite(value):
             raise TrainingDiverged(
                 f"{name} became {value} in epoch {self.epoch}, so {self.algo} stopped; the last "
                 f"good checkpoint is in {self.output_dir}: try a smaller learning rate, or "
-                "look at the rewards and observations of the environment"
+                "check the rewards and observations of the environment"
             )
 
     def check_parameters(self) -> None:
-        """Raise `TrainingDiverged` unless every parameter is finite (backends know how)."""
+        """Raise `TrainingDiverged` if a parameter is not finite; backends implement this."""
 
     def seed_backend(self, rng: np.random.Generator) -> None:
         """Give the backend's global generator, if it has one, a seed drawn from `rng`."""
 
     def to_array(self, parts: Sequence[Any]) -> np.ndarray:
-        """Numbers that updates measured, joined into one vector (backends know their tensors)."""
+        """Numbers that updates measured, joined into one vector; backends also accept tensors."""
         return np.concatenate([np.zeros(0, np.float32), *(np.reshape(p, -1) for p in parts)])
 
     def save(self) -> None:
-        """Save the policy as it is after the last update, and everything this run is made of."""
+        """Save the policy as it is after the last update, and a checkpoint of the whole run."""
         from spinup.runs.checkpoints import save_checkpoint
         from spinup.runs.resuming import state_of
 
@@ -399,11 +399,11 @@ class Run:
         return global_state()
 
     def set_global_state(self, state: dict[str, Any]) -> None:
-        """Put the global generators back."""
+        """Restore the global generators."""
         set_global_state(state)
 
     def policy_meta(self) -> dict[str, Any]:
-        """What a saved policy says about itself: enough to rebuild network and environment."""
+        """What is saved with a policy: enough to rebuild its network and its environment."""
         from spinup.envs.space_json import space_to_json
         from spinup.utils.serialization_utils import convert_json
 
@@ -419,7 +419,7 @@ class Run:
 
 
 class Scalar:
-    """A number that a run tracks."""
+    """A number that can be tracked."""
 
     def __init__(self, value: float):
         self.value = float(value)

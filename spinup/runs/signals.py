@@ -1,4 +1,4 @@
-"""How a run is asked to stop: signals, and what becomes of the process afterwards."""
+"""Stopping a run by a signal, and how the process ends afterwards."""
 
 import os
 import signal
@@ -14,19 +14,19 @@ class StopTraining(Exception):
 
 
 class Signals:
-    """SIGINT and SIGTERM let a run finish its step, save and stop; a second one stops at once."""
+    """SIGINT and SIGTERM make a run finish its step, save and stop; a second one stops at once."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
 
     def catch(self) -> None:
-        """Take over the signals, in the main thread; elsewhere Python allows no handlers."""
+        """Install the handlers, if this is the main thread: Python allows them nowhere else."""
         if threading.current_thread() is not threading.main_thread():
             return
         stops = [signal.SIGINT, signal.SIGTERM]
         if num_procs() > 1:
-            stops.append(signal.SIGUSR1)  # how the launcher passes the other two on
+            stops.append(signal.SIGUSR1)  # with this the launcher forwards the others
         self._before = {number: signal.getsignal(number) for number in stops}
         for number in self._before:
             signal.signal(number, self._handle)
@@ -34,16 +34,16 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         self.received = number
         self.release()
-        if signal.SIGUSR1 in self._before:  # from the launcher, which may send one per machine
+        if signal.SIGUSR1 in self._before:  # the launcher may send one per machine
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
     def release(self) -> None:
-        """Put the handlers back that were there before."""
+        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def poll(self) -> bool:
-        """Whether the run was asked to stop; also tells a launcher that it makes progress."""
+        """Whether the run was asked to stop; also tells the launcher that the run is alive."""
         sign_of_life()
         return self.received is not None
 
@@ -56,7 +56,7 @@ class Signals:
         if self.received is None:
             return
         if self.received == signal.SIGUSR1 and JOB_VARIABLE in os.environ:
-            raise SystemExit(0) from None  # our launcher knows why, and says so by its status
+            raise SystemExit(0) from None  # the launcher knows why, and sets its own status
         if self.received == signal.SIGINT and num_procs() == 1:
             raise KeyboardInterrupt from None
         raise SystemExit(128 + self.received) from None
