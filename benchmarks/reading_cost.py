@@ -1,14 +1,15 @@
-"""What it costs to read this library: files and lines, counted.
+"""Count the files and lines that a reader of this library must open.
 
     python benchmarks/reading_cost.py                 # this tree
     python benchmarks/reading_cost.py --tree FOLDER   # another checkout
 
-- The import closure of an algorithm: our files that importing it loads, and their lines.
-- Following one gradient step and one transition of PPO: the functions and methods of ours that run,
-  from `ppo_update` to `optimizer.step`, and from the training loop to the batch. Every function is
-  counted once, with its docstring and comments.
-- The sibling diffs: lines of code that differ between two algorithm files (docstrings, comments and
-  blank lines aside).
+- Import closure of an algorithm: the files of this package that importing it loads, and their
+  lines.
+- One gradient step and one transition of PPO: the functions of this package that run, from
+  `ppo_update` to `optimizer.step`, and from the training loop to the batch. Every function counts
+  once, with its docstring and comments.
+- Sibling diffs: lines of code that differ between two algorithm files, without docstrings, comments
+  and blank lines.
 - The package: all lines, and those of the algorithm files.
 """
 
@@ -30,8 +31,8 @@ files = {{m.__file__ for n, m in sys.modules.items() if n.split(".")[0] == "spin
 print(json.dumps(sorted(files)))
 """
 
-# Run a short PPO and note every function of ours that is called inside `ppo_update` (a gradient
-# step), or outside of it from the first step of the environment on (a transition).
+# Train PPO briefly and record every function of this package that is called inside `ppo_update` (a
+# gradient step), or outside of it after the first environment step (a transition).
 TRACE = """
 import json, sys, tempfile
 import gymnasium as gym
@@ -58,7 +59,7 @@ import spinup.envs.streams as streams
 plain = streams.Streams.step
 
 def step(self, act):
-    # from the first step on, until the update: acting, stepping, storing, making the batch
+    # from the first step until the update: acting, stepping, storing, making the batch
     depth["train"] = 1
     return plain(self, act)
 
@@ -75,7 +76,7 @@ print(json.dumps({name: sorted(found) for name, found in called.items()}))
 
 
 def python(tree, code):
-    """What a fresh interpreter prints that imports the package in `tree`."""
+    """What `code` prints in a new interpreter that imports the package in `tree`."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
@@ -88,12 +89,12 @@ def python(tree, code):
 
 
 def lines_of(path):
-    """Lines of a file."""
+    """Number of lines of a file."""
     return len(Path(path).read_text(encoding="utf-8").splitlines())
 
 
 def span(path, line):
-    """Lines of the function that begins at (or is decorated from) `line`."""
+    """Number of lines of the function that starts at `line`, including decorators."""
     for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -102,12 +103,12 @@ def span(path, line):
     return 0
 
 
-# What logging, saving and resuming call is not part of following the arithmetic.
+# Logging, saving and resuming are not needed to follow the arithmetic.
 ASIDE = ("/runs/", "/utils/errors", "/utils/seeding", "mpi_tools", "/cli/", "progress", "adapter")
 
 
 def followed(calls):
-    """Files and lines of the functions that a reader follows."""
+    """Number of files and lines of the functions that a reader follows."""
     calls = [(path, line) for path, _, line in calls if not any(x in path for x in ASIDE)]
     files = {path for path, _ in calls}
     return {"files": len(files), "lines": sum(span(path, line) for path, line in set(calls))}
@@ -126,7 +127,7 @@ def code_lines(path):
 
 
 def measure(tree):
-    """All figures of one tree."""
+    """All numbers for one tree."""
     algos = tree / "spinup/algos/pytorch"
     result = {"closure": {}, "sibling_diffs": {}}
     for name in ("ppo", "sac"):
@@ -147,7 +148,7 @@ def measure(tree):
 
 
 def main():
-    """Print the figures as JSON."""
+    """Print the numbers as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tree", type=Path, default=ROOT, help="checkout to measure")
     args = parser.parse_args()

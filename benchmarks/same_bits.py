@@ -1,13 +1,13 @@
-"""Does a change leave the arithmetic alone? Runs an older commit and this tree side by side.
+"""Check that a change leaves the arithmetic alone: compare this tree with an older commit.
 
     python benchmarks/same_bits.py                      # against the last commit
     python benchmarks/same_bits.py --old 90c8b06        # against another one
-    python benchmarks/same_bits.py --only ppo sac       # cases whose names begin with these
-    python benchmarks/same_bits.py --compiled           # compiled updates as well (minutes)
+    python benchmarks/same_bits.py --only ppo sac       # cases whose names start with these
+    python benchmarks/same_bits.py --compiled           # also compiled updates (minutes)
 
 Every case trains the same few epochs with both trees, each in its own interpreter, and compares
-`progress.txt` (without the column Time) and the weights, byte for byte. Then a run that the older
-tree began is resumed by this tree, and must end as one that was never interrupted. The exit code
+`progress.txt` (without the Time column) and the weights, byte for byte. Then this tree resumes a
+run that the older tree started, which must end like a run that was never interrupted. The exit code
 is 1 if anything differs.
 """
 
@@ -111,7 +111,7 @@ import numpy as np
 from spinup import registry
 from spinup.envs import make_env
 
-class Reach(gym.Env):  # a point on a square, moved towards a goal
+class Reach(gym.Env):  # a point in a square that moves toward a goal
     def __init__(self):
         box = gym.spaces.Box(-1, 1, (2,), np.float32)
         names = ("observation", "achieved_goal", "desired_goal")
@@ -144,7 +144,7 @@ registry.load(algo, "pytorch")(
 
 
 def train(tree, folder, algo, env_id, arguments):
-    """Train with the package in `tree`, in an interpreter of its own."""
+    """Train with the package in `tree`, in a separate interpreter."""
     subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps([algo, env_id, str(folder), arguments])],
         cwd=folder.parent,
@@ -157,7 +157,7 @@ def train(tree, folder, algo, env_id, arguments):
 
 
 def fingerprint(folder):
-    """The table without its times, and the hash of the weights."""
+    """The table without its Time column, and the hash of the weights."""
     rows = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
     time = rows[0].index("Time")
     table = [[cell for i, cell in enumerate(row) if i != time] for row in rows]
@@ -166,10 +166,10 @@ def fingerprint(folder):
 
 
 def differences(name, case, old_tree, folder):
-    """What differs between the two trees in one case, in words."""
+    """Messages about what differs between the two trees in one case."""
     algo, env_id, arguments = case
     halfway = {**arguments, "epochs": arguments["epochs"] - 1}
-    # a schedule that ends with the run cannot be stopped earlier and stay the same
+    # a learning-rate schedule depends on the length of the run, so a shorter run differs
     resumable = not arguments.get("anneal_lr")
     try:
         train(old_tree, folder / "old", algo, env_id, arguments)
@@ -186,16 +186,16 @@ def differences(name, case, old_tree, folder):
     if old[1] != new[1]:
         found.append(f"{name}: the weights differ")
     if resumable and fingerprint(folder / "both") != new:
-        found.append(f"{name}: resuming what the old tree began gives something else")
+        found.append(f"{name}: resuming a run of the old tree gives a different result")
     return found
 
 
 def main():
-    """Compare all cases, two at a time; the exit code is 1 where anything differs."""
+    """Compare all cases, two at a time; the exit code is 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--old", default="HEAD", help="commit to compare this tree with")
-    parser.add_argument("--only", nargs="+", default=[], help="beginnings of the names of cases")
-    parser.add_argument("--compiled", action="store_true", help="compiled updates as well")
+    parser.add_argument("--only", nargs="+", default=[], help="name prefixes of the cases to run")
+    parser.add_argument("--compiled", action="store_true", help="also compiled updates")
     args = parser.parse_args()
     cases = {**CASES, **(COMPILED if args.compiled else {})}
     if args.only:
