@@ -1,5 +1,5 @@
-# Everything a developer or CI runs. Needs Python (3.11 is what we test with) and nothing else:
-# each target first makes .venv and installs what it needs.
+# All commands for developers and CI. They need only Python (tested with 3.11): each target first
+# makes .venv and installs what it needs.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -17,15 +17,15 @@ ENV ?= CartPole-v1
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-.venv: $(STAMP) ## make the virtual environment, or bring it up to date
+.venv: $(STAMP) ## make or update the virtual environment
 
-# The stamp comes last, so that an install that broke off is done again.
+# The stamp is written last, so that an interrupted install is repeated.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mpi,mujoco,box2d,video,track,cluster,export]'
 	touch $@
 
-train: $(STAMP) ## train PPO on CartPole; leaves a learning curve and a clip of the agent
+train: $(STAMP) ## train PPO on CartPole; saves a learning curve and a clip of the agent
 	$(BIN)/python -m spinup.quickstart
 
 test: lint types ## lint, check types and run the test suite
@@ -38,31 +38,31 @@ lint: $(STAMP) ## check style and formatting
 types: $(STAMP) ## check types
 	$(BIN)/mypy
 
-format: $(STAMP) ## rewrite the sources in the project's format
+format: $(STAMP) ## reformat the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-learn: $(STAMP) ## measure what ALGO reaches on ENV (make learn ALGO=ppo ENV=CartPole-v1)
+learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)
 
 soak: $(STAMP) ## kill and resume runs until something differs
 	$(BIN)/python benchmarks/soak.py
 
-speed: $(STAMP) ## measure steps a second
+speed: $(STAMP) ## measure steps per second
 	$(BIN)/python benchmarks/speed.py
 
-scaling: $(STAMP) ## measure what a second process brings and what averaging gradients costs
+scaling: $(STAMP) ## measure the speedup of a second process and the cost of averaging gradients
 	$(BIN)/python benchmarks/scaling.py
 
-peers: $(STAMP) $(PEERS) ## measure training speed beside Stable-Baselines3 and SBX
+peers: $(STAMP) $(PEERS) ## compare training speed with Stable-Baselines3 and SBX
 	$(BIN)/python benchmarks/peers.py
 
-# An environment of their own; what both sides use has the versions of ours.
+# A separate virtual environment; packages that both use have the versions in constraints.txt.
 $(PEERS): benchmarks/peers.txt constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/peers.txt
 	touch $@
 
-clean: ## remove what was built or cached; keeps .venv and data
+clean: ## remove build files and caches; keeps .venv and data
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find spinup tests -name __pycache__ -type d -prune -exec rm -rf {} +

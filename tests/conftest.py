@@ -1,4 +1,4 @@
-"""Set-up that every test needs: one thread a worker, no display, no network."""
+"""Setup for all tests: one thread per worker, no display, no network."""
 
 import inspect
 import os
@@ -14,10 +14,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 os.environ.setdefault("WANDB_MODE", "offline")
-os.environ.pop("SPINUP_DATA_DIR", None)  # a developer's own setting must not decide a test
+os.environ.pop("SPINUP_DATA_DIR", None)  # a developer's own setting must not affect a test
 
-# Shared machines stall for longer than Hypothesis' deadline; the examples are the same every time
-# so that a failure in one run is a failure in the next.
+# Shared machines may stall for longer than Hypothesis' deadline. The examples are the same every
+# time, so that a failure can be repeated.
 settings.register_profile("spinup", deadline=None, derandomize=True)
 settings.load_profile("spinup")
 
@@ -28,9 +28,9 @@ def repo_root() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
-# Tiny training runs that several tests look at: made once, never changed.
+# Tiny training runs that several tests share: made once, never changed.
 _TINY = {"steps_per_epoch": 40, "epochs": 2, "max_ep_len": 20, "save_freq": 1, "seed": 3}
-# Those of them that an algorithm has are what its run uses.
+# A run uses those of these arguments that its algorithm has.
 _FEW = {
     "train_pi_iters": 2,
     "train_v_iters": 2,
@@ -52,7 +52,7 @@ ENVS = {
 
 
 def train(algo, folder, env=None, **changes):
-    """Train `algo` for two tiny epochs in `folder`; returns the network."""
+    """Train `algo` for two tiny epochs in `folder`; return the network."""
     from spinup import registry
     from spinup.envs import make_env
 
@@ -65,7 +65,7 @@ def train(algo, folder, env=None, **changes):
     if "actor_critic" in changes:
         settings["ac_kwargs"] = changes.get("ac_kwargs", {})
     logger = {"output_dir": str(folder), "quiet": True}
-    # Nobody pulls the plug here, and waiting for the disk is a third of a tiny run.
+    # These runs need not survive a crash, and waiting for the disk takes a third of their time.
     fsync, os.fsync = os.fsync, lambda descriptor: None
     try:
         return function(env_fn, logger_kwargs=logger, **settings)
@@ -74,7 +74,7 @@ def train(algo, folder, env=None, **changes):
 
 
 class _Runs:
-    """Runs by algorithm, environment and arguments, made when they are first asked for."""
+    """Runs by algorithm, environment and arguments, each made when it is first requested."""
 
     def __init__(self, folder):
         self.folder, self.made = folder, {}
@@ -96,5 +96,5 @@ def tiny_runs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def runs(tiny_runs):
-    """The same by a shorter name; tests/runs has another fixture of that name."""
+    """A shorter name for `tiny_runs`; tests/runs has another fixture of this name."""
     return tiny_runs
