@@ -450,9 +450,10 @@ class EpochLogger(Logger):
         with_min_and_max: bool = False,
         average_only: bool = False,
     ) -> None:
-        """Log ``val``, or without it the statistics of what was stored under ``key``; clear that.
+        """Log ``val``, or if it is None the statistics of the values stored under ``key``.
 
-        All processes of an MPI run must call this together. Statistics of nothing are NaN.
+        The stored values are then cleared. All processes of an MPI run must call this together.
+        Statistics of nothing are NaN.
         """
         if val is not None:
             super().log_tabular(key, val)
