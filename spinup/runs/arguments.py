@@ -1,8 +1,8 @@
-"""The arguments of the training functions: one table of what they mean and which values they take.
+"""The table of training-function arguments: their meanings and allowed values.
 
-Training functions and the command line refuse the same values with the same message. They refuse
-only what makes no sense; unusual values are up to the user. `training_function` completes a
-function's docstring from this table and passes its arguments to the run that it opens.
+Training functions and the command line reject the same values with the same message. They reject
+only values that make no sense; unusual values are up to the user. `training_function` completes a
+function's docstring from this table and passes the function's arguments to the run that it opens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Argument(NamedTuple):
-    """One argument: its values, and its description where several algorithms share it."""
+    """One argument: its allowed values, and its description if several algorithms share it."""
 
     domain: Domain
     text: str = ""
@@ -245,7 +245,7 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
 def check_arguments(arguments: Mapping[str, Any]) -> None:
     """Raise a SpinupError for the first argument outside its domain.
 
-    `base_kwargs` holds arguments of another algorithm, which are checked too.
+    `base_kwargs` contains another algorithm's arguments, which are checked too.
     """
     for name, value in arguments.items():
         domain = ARGUMENTS[name].domain if name in ARGUMENTS else None
@@ -261,8 +261,8 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
 class Call(NamedTuple):
     """A call of a training function."""
 
-    name: str  # of the function
-    arguments: Mapping[str, Any]  # those given, and defaults for the others
+    name: str  # the function's name
+    arguments: Mapping[str, Any]  # the arguments passed, with defaults for the others
     defaults: Mapping[str, Any]
 
 
@@ -271,11 +271,11 @@ _RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 
 def training_function(function: F) -> F:
-    """Decorator for training functions: makes arguments known to the run, completes the docstring.
+    """Decorate a training function: pass its arguments to the run and complete its docstring.
 
-    The docstring's `Args:` section describes only what is specific to the algorithm. The other
-    arguments are added from the table, in the order of the signature. Whole numbers may be given as
-    1e6.
+    The docstring's `Args:` section describes only arguments specific to the algorithm. The others
+    are added from the table, in the order of the signature. Integers may be passed as floats, such
+    as 1e6.
     """
     signature = inspect.signature(function)
 
@@ -288,7 +288,7 @@ def training_function(function: F) -> F:
 
 
 def current_call() -> Call:
-    """The training function that is running, and its arguments."""
+    """Return the training function that is running, and its arguments."""
     try:
         return _RUNNING.get()
     except LookupError:
@@ -324,9 +324,10 @@ def _call(
 
 
 def complete_docstring(docstring: str | None, signature: inspect.Signature) -> str | None:
-    """The docstring with all parameters in its `Args:` section, in order; the table fills the gaps.
+    """Return the docstring with all parameters in its `Args:` section, in signature order.
 
-    A parameter without any description is left out.
+    Descriptions missing from the docstring come from the table. A parameter that has no
+    description in either is left out.
     """
     if docstring is None:  # python -OO
         return None
@@ -344,17 +345,17 @@ def complete_docstring(docstring: str | None, signature: inspect.Signature) -> s
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of at most `width` characters, broken only at spaces: update-to-data stays whole."""
+    """Split into lines of at most `width` characters, only at spaces: never inside a-b-c."""
     return textwrap.wrap(
         text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
 def described(docstring: str) -> dict[str, str]:
-    """The descriptions in a docstring's `Args:` section (`name: text`), by argument.
+    """Return the descriptions in a docstring's `Args:` section (`name: text`), by argument.
 
-    The style of the original Spinning Up works too: `name (type): text`, and several names for one
-    text.
+    The original Spinning Up style also works: `name (type): text`, and several names that share
+    one text.
     """
     entry = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?:\([^)]*\))?\s*:(?:\s+(.*))?")
     found: dict[str, list[str]] = {}
@@ -371,7 +372,7 @@ def described(docstring: str) -> dict[str, str]:
 
 
 def _sections(docstring: str) -> tuple[str, str, str]:
-    """The parts of a docstring before, in and after its `Args:` section."""
+    """Return the parts of a docstring before, in and after its `Args:` section."""
     match = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)*)", docstring, re.M)
     if match is None:
         before, returns, after = docstring.partition("\nReturns:\n")

@@ -1,11 +1,11 @@
-"""Checkpoints that survive crashes: at every instant, the last good one is on disk.
+"""Crash-safe checkpoints: the last good one is on disk at every instant.
 
 A checkpoint is a folder ``step-000000000123/`` with ``state.json`` (the tree),
 ``state.safetensors`` (the arrays) and ``manifest.json`` (the size and SHA-256 of both). It is
-written under a temporary name and renamed when it is complete and durable. A folder without
-``.tmp-`` in its name is therefore complete, unless it was damaged later; then a hash does not
-match. Pieces (see ``pieces.py``) are in ``pieces/``, next to the checkpoints, and are deleted once
-no checkpoint lists them.
+written under a temporary name and renamed once it is complete and durable. A folder without
+``.tmp-`` in its name is therefore complete; if it is damaged later, a hash does not match.
+Pieces (see ``pieces.py``) are stored in ``pieces/``, next to the checkpoints, and are deleted
+once no checkpoint lists them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep: int = 2) -> Path:
     """Save ``state`` as the newest checkpoint in ``folder`` and return its path.
 
-    The newest ``keep`` valid checkpoints remain. If the folder held a valid checkpoint before, it
-    holds one at every instant, even while the same step is saved again. A failure (a full disk)
-    removes the unfinished checkpoint, leaves the earlier ones alone and raises.
+    The newest ``keep`` valid checkpoints remain. If the folder contained a valid checkpoint before,
+    it contains one at every instant, even while the same step is saved again. If saving fails (for
+    example, on a full disk), the unfinished checkpoint is removed, earlier ones are left alone, and
+    the error is raised.
 
     Args:
         folder: usually ``<output_dir>/checkpoints``; created if missing. Only one process may
@@ -90,7 +91,7 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
         shutil.rmtree(tmp, ignore_errors=True)
         raise
     fsync_folder(folder)
-    if taken:  # load_checkpoint reads both names, so the new checkpoint already counts
+    if taken:  # load_checkpoint reads both names, so the new checkpoint is already valid
         _promote(placed)
     _prune(folder, keep, newest=final, known=pieces)
     return final
@@ -99,8 +100,8 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
 def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
     """Load the newest valid checkpoint: ``(state, path)``, or None if there is no checkpoint.
 
-    A damaged checkpoint is skipped with a warning that says what is wrong. If all are damaged, that
-    is a ``SpinupError``: whether to start over is the user's decision.
+    A damaged checkpoint is skipped with a warning that describes the damage. If all are damaged,
+    raises ``SpinupError``: whether to start over is the user's decision.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -139,7 +140,7 @@ def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
 
 
 def _pieces_in(state: Any, depth: int = 0) -> Iterator[Piece]:
-    """Every piece in a state, at any depth."""
+    """Yield every piece in a state, at any depth."""
     if type(state) is Piece:
         yield state
     elif isinstance(state, (dict, list, tuple)) and depth <= MAX_NESTING:
@@ -153,17 +154,17 @@ def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
     store = folder / PIECES
     entries: dict[str, Any] = {}
     for piece in _pieces_in(state):
-        if not piece.is_in(store):  # new, from another folder, or deleted by somebody
+        if not piece.is_in(store):  # new, saved in another folder, or deleted
             store.mkdir(exist_ok=True)
             piece.write(store)
         entries[piece.file] = piece.entry
-    if entries:  # also for pieces that an interrupted save has written
+    if entries:  # also makes pieces from an interrupted save durable
         fsync_folder(store)
     return entries
 
 
 def drop_pieces(folder: Path) -> None:
-    """Delete pieces that no checkpoint lists: outdated ones, and those of an interrupted save."""
+    """Delete pieces that no checkpoint lists: outdated ones, and leftovers of interrupted saves."""
     store = folder / PIECES
     if not store.is_dir():
         return
@@ -171,14 +172,14 @@ def drop_pieces(folder: Path) -> None:
     for _, manifest, _ in _found(folder):
         needed.update(manifest.get("pieces", {}) if manifest else {})
     for path in store.iterdir():
-        # Check the name: if the folder is a link, other people's files must survive.
+        # Check the name: if the folder is a link, unrelated files must survive.
         ours = PIECE_NAME.fullmatch(path.name.removeprefix(TMP_PREFIX)) is not None
         if ours and path.name not in needed:
             path.unlink(missing_ok=True)
 
 
 def _render_manifest(body: dict[str, Any]) -> bytes:
-    """The bytes of a manifest, which includes a hash of itself."""
+    """Return the bytes of a manifest, including a hash of its own content."""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (
         json.dumps({**body, "manifest_sha256": digest}, indent=1, sort_keys=True).encode() + b"\n"
@@ -186,7 +187,7 @@ def _render_manifest(body: dict[str, Any]) -> bytes:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint; a ``ValueError`` says what is wrong with it."""
+    """Read a checkpoint's manifest; raise a ``ValueError`` that describes any problem with it."""
     data = read_file(path / "manifest.json")
     manifest = json.loads(data)
     if not isinstance(manifest, dict):
@@ -200,7 +201,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError("manifest.json belongs to another step")
     if type(manifest["serial"]) is not int:
         raise ValueError("manifest.json has no serial number")
-    # If the manifest listed fewer files, the others would be read unchecked.
+    # If the manifest listed fewer files, the missing ones would be read unchecked.
     if set(manifest["files"]) != {"state.json", "state.safetensors"}:
         raise ValueError("manifest.json does not list the checkpoint's files")
     pieces = manifest.get("pieces", {})
@@ -213,7 +214,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
-    """(path, manifest or None, what is wrong with it): unreadable ones first, then the newest."""
+    """Return (path, manifest or None, problem) tuples: unreadable first, then newest to oldest."""
     found: list[tuple[Path, dict[str, Any] | None, str]] = []
     for path in folder.iterdir():
         if _FOLDER.fullmatch(path.name) is None:
@@ -222,15 +223,15 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
             found.append((path, _read_manifest(path), ""))
         except (OSError, *FORGED) as error:
             found.append((path, None, f"{type(error).__name__}: {error}"))
-    # In order of saving, not of steps: a run that went back to an older state repeats steps.
+    # In the order of saving, not of steps: a run that returned to an older state repeats steps.
     found.sort(key=lambda f: (f[1] is None, f[1]["serial"] if f[1] else 0, f[0].name), reverse=True)
     return found
 
 
 def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -> str | None:
-    """What is wrong with the files of a checkpoint whose manifest is valid; None if nothing is.
+    """Describe the damage to a checkpoint's files, or return None; its manifest must be valid.
 
-    Only the sizes of the pieces in ``known`` are checked: a save must not read a whole buffer.
+    For pieces in ``known``, only the size is checked, so that a save need not read a whole buffer.
     """
     own = {name: (path / name, entry) for name, entry in manifest["files"].items()}
     store = path.parent / PIECES
@@ -248,7 +249,7 @@ def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -
 
 
 def _tidy(folder: Path) -> None:
-    """Clean up after an interrupted save: temporary files, and a step that was saved again."""
+    """Clean up after an interrupted save: temporary files, and a step that was being replaced."""
     for path in list(folder.iterdir()):
         if path.name.startswith(TMP_PREFIX):
             shutil.rmtree(path, ignore_errors=True)
@@ -264,7 +265,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _promote(again: Path) -> None:
-    """Replace a step's old checkpoint by the new one, which is already durable."""
+    """Replace a step's old checkpoint with the new one, which is already durable."""
     final = again.with_name(again.name.removesuffix(".again"))
     if final.exists():
         _discard(final)
@@ -275,7 +276,7 @@ def _promote(again: Path) -> None:
 def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> None:
     """Delete all but the newest ``keep`` intact checkpoints; ``newest`` was just written.
 
-    ``known`` are its pieces. Their hashes are known to be right, from writing or from resuming.
+    ``known`` lists its pieces, whose hashes were already verified while writing or resuming.
     """
     left = keep - 1
     for path, manifest, _ in _found(folder):
@@ -289,7 +290,7 @@ def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> Non
 
 
 def _discard(path: Path) -> None:
-    """Delete a checkpoint under a temporary name: a half-deleted one would look damaged."""
+    """Rename a checkpoint, then delete it: a half-deleted one must not look damaged."""
     doomed = path.with_name(f"{TMP_PREFIX}{path.name}-{secrets.token_hex(4)}")
     os.rename(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)  # the next save removes what is left
+    shutil.rmtree(doomed, ignore_errors=True)  # the next save removes any remains

@@ -1,11 +1,11 @@
-"""The arguments that determine what a run computes, and must be the same when it is resumed."""
+"""The arguments that determine a run's results and must stay the same when it is resumed."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-# Arguments that set how a run is executed or how long it is. All others determine what it computes,
-# and must be the same when it is resumed.
+# Arguments that set how a run is executed or how long it lasts. All others determine its results
+# and must stay the same when it is resumed.
 FREE_ON_RESUME = frozenset(
     {
         "epochs",
@@ -25,16 +25,16 @@ FREE_ON_RESUME = frozenset(
 
 
 def as_json(record: Any) -> Any:
-    """A record as it would come back from a JSON file."""
+    """Convert a record to the form it would have after a round trip through a JSON file."""
     from spinup.utils.serialization_utils import convert_json
 
     return json.loads(json.dumps(convert_json(record), sort_keys=True, allow_nan=False))
 
 
 def fingerprint(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that determine what a run computes."""
+    """Return the arguments that determine a run's results."""
     record = {k: v for k, v in config.items() if k not in FREE_ON_RESUME}
     if record.get("anneal_lr"):
-        record["epochs"] = config["epochs"]  # the schedule ends with the run
+        record["epochs"] = config["epochs"]  # the learning-rate schedule ends with the run
     found: dict[str, Any] = as_json(record)
     return found

@@ -1,4 +1,4 @@
-"""The files of a run in its directory, and how to make room there for a new run."""
+"""A run's files in its directory, and clearing the directory for a new run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spinup.runs.files import TMP_PREFIX, fsync_folder
 
-# A user's own files in the directory are never touched.
+# The user's own files in the directory are never touched.
 RUN_FILES = (
     "config.json",
     "progress.txt",
@@ -26,7 +26,7 @@ RUN_FILES = (
 
 
 def remove_temporaries(output_dir: str) -> None:
-    """Delete the half-written files of killed processes; call this only with the lock held."""
+    """Delete half-written files left by killed processes; call this only with the lock held."""
     for folder in ("", "pyt_save", "checkpoints"):
         for path in Path(output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
             if path.is_dir() and not path.is_symlink():
@@ -45,7 +45,7 @@ def delete_files(output_dir: str, patterns: Sequence[str]) -> None:
 
 
 def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
-    """Move an earlier run to ``.old/<NNN>``, where the plotter does not look; return a message.
+    """Move an earlier run to ``.old/<NNN>``, which the plotter skips; return a message.
 
     The message is empty if there was no earlier run.
     """

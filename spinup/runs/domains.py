@@ -1,8 +1,9 @@
-"""The values that an argument may have: numbers, a few listed values, or any value of one kind.
+"""Allowed values of an argument: a range of numbers, a list of values, or any value of one kind.
 
-`value in domain` says whether a value is allowed. `str(domain)` describes the allowed values, to
-follow "must be": `a number between 0 and 1`. `convert` turns an allowed value into what the
-training function receives. `words` are the allowed values that can be listed, such as None.
+`value in domain` tests whether a value is allowed. `str(domain)` describes the allowed values in
+words that can follow "must be", such as `a number between 0 and 1`. `convert` turns an allowed
+value into the form that the training function receives. `words` lists individually allowed values,
+such as None.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ class Number:
     """The numbers from `least` to `most`, and the values in `words`.
 
     Attributes:
-        least, most: the ends, which are included.
-        whole: only whole numbers; 1e6 is one.
+        least, most: the ends of the range, inclusive.
+        whole: allow only whole numbers, including floats such as 1e6.
         above: exclude `least` itself.
         endless: include infinity, as a limit that is never reached.
-        words: what is allowed besides numbers, for instance None.
+        words: values allowed besides numbers, such as None.
     """
 
     least: float = 0.0
@@ -47,7 +48,7 @@ class Number:
         return number > self.least if self.above else self.least <= number <= self.most
 
     def convert(self, value: Any) -> Any:
-        """A whole number as an int: 1e6 counts as 1000000."""
+        """Convert a whole number to an int: 1e6 becomes 1000000."""
         whole = self.whole and isinstance(value, float) and value.is_integer()
         return int(value) if whole else value
 
@@ -70,7 +71,7 @@ class OneOf:
 
     Attributes:
         words: the values.
-        numbered: whether a number may follow a name, as in `cuda:1`.
+        numbered: whether a name may be followed by a number, as in `cuda:1`.
     """
 
     words: tuple[Any, ...]
@@ -79,7 +80,7 @@ class OneOf:
     def __contains__(self, value: Any) -> bool:
         if not self.numbered:
             return _listed(value, self.words)
-        name, colon, number = str(value).partition(":")  # a torch.device too
+        name, colon, number = str(value).partition(":")  # also accepts a torch.device
         return name in self.words and (not colon or number.isdecimal())
 
     def convert(self, value: Any) -> Any:
@@ -91,7 +92,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Kind:
-    """Any value of one kind: those that pass `test`. `text` describes them."""
+    """Any value that passes `test`; `text` describes such values."""
 
     test: Callable[[Any], bool]
     text: str
@@ -111,19 +112,19 @@ Domain: TypeAlias = Number | OneOf | Kind
 
 
 def hint(value: Any, domain: Domain) -> str:
-    """The end of an error message about `value`: the nearest name, if there are three or more."""
+    """Return an error message's suffix: the closest name to `value`, if there are three or more."""
     names = [word for word in domain.words if isinstance(word, str)]
     return nearest(value, names) if isinstance(value, str) and len(names) > 2 else ""
 
 
 def alternatives(words: Sequence[str]) -> str:
-    """`a, b or c`."""
+    """Join words as `a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def _listed(value: Any, words: tuple[Any, ...]) -> bool:
-    """Whether `value` is one of the `words`: True is not 1, and NumPy's True is True."""
+    """Test whether `value` is one of `words`; True is not 1, but NumPy's True equals True."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, str):
@@ -132,7 +133,7 @@ def _listed(value: Any, words: tuple[Any, ...]) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """`value` as a float, a NumPy or torch scalar too; None if it is not a number."""
+    """Convert a number, or a NumPy or torch scalar, to a float; return None for other values."""
     if isinstance(value, bool | str | bytes) or value is None:
         return None
     try:

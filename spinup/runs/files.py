@@ -1,6 +1,6 @@
-"""Reading and writing files so that a crash, a full disk or a forged file does no harm.
+"""Reading and writing files safely, despite crashes, full disks and forged files.
 
-A write goes to a temporary name, is flushed to disk (fsync), and is renamed. Reading refuses
+Writes go to a temporary file, which is flushed to disk (fsync) and then renamed. Reads reject
 everything but regular files. Nothing is ever unpickled.
 """
 
@@ -24,7 +24,7 @@ TMP_PREFIX = ".tmp-"
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace the content of ``path``; a crash leaves either the old file or the new one, whole.
+    """Replace the content of ``path``; a crash leaves either the old or the new file, complete.
 
     On failure, the temporary file is removed, the old file is unchanged, and the error is raised.
     """
@@ -34,19 +34,19 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
         write_durably(tmp, [data])
         os.replace(tmp, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to report
+        with contextlib.suppress(OSError):  # report the first error, not this one
             tmp.unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
 
 
 def json_bytes(content: Any) -> bytes:
-    """``content`` as the text of a JSON file: sorted, indented, strict."""
+    """Encode ``content`` as the text of a JSON file: sorted, indented, strict."""
     return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
 def fsync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make renames in ``folder`` durable. Windows has no call for this and needs none."""
+    """Make renames in ``folder`` durable. Windows neither supports nor needs this."""
     if os.name == "nt":
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -57,7 +57,7 @@ def fsync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Write a new file and fsync it; return its size and hash, as a manifest lists them."""
+    """Write a new file and fsync it; return its size and hash, for a manifest."""
     digest = hashlib.sha256()
     size = 0
     with open(path, "xb") as f:
@@ -71,13 +71,13 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str,
 
 
 def read_file(path: str | os.PathLike[str], limit: int = 2**30) -> bytes:
-    """The bytes of a regular file of at most ``limit`` bytes; anything else is an ``OSError``."""
+    """Read a regular file of at most ``limit`` bytes; raise ``OSError`` for anything else."""
     _check_regular(path, limit)
     return Path(path).read_bytes()
 
 
 def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> None:
-    """Refuse pipes, devices and links to them: reading one might never end."""
+    """Reject pipes, devices and links to them: reading one might never end."""
     info = os.stat(path)
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
@@ -86,7 +86,7 @@ def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> Non
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file in hexadecimal, computed block by block."""
+    """Compute a file's SHA-256 in hexadecimal, block by block."""
     _check_regular(path)
     digest = hashlib.sha256()
     with open(path, "rb") as f:
@@ -96,7 +96,7 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
 
 
 def save_number(itr: int | str | None) -> str:
-    """The number in a save's file names; empty for ``itr=None``."""
+    """Return the number in a save's file names; empty for ``itr=None``."""
     if itr is None:
         return ""
     try:

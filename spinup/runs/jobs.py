@@ -1,4 +1,4 @@
-"""Jobs that are restarted: which run directory belongs to which job."""
+"""Restartable jobs: which run directory belongs to which job."""
 
 import os
 from pathlib import Path
@@ -7,15 +7,14 @@ from spinup.runs.files import atomic_write
 from spinup.utils.mpi_job import ID_VARIABLE
 from spinup.utils.mpi_tools import proc_id
 
-# The file in a run directory that names the restartable job writing to it.
+# The file in a run directory with the name of the restartable job that writes to it.
 _JOB_FILE = ".mpi_job"
 
 
 def is_of_this_job(output_dir: Path) -> bool:
-    """Whether an earlier start of this same job has opened the run in `output_dir`.
+    """Return whether an earlier launch of this job opened the run in `output_dir`.
 
-    Any other run there is older, and a job that restarts after losing a process must not continue
-    it.
+    Any other run there is older; a job that restarts after losing a process must not continue it.
     """
     job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
     return job is not None and path.is_file() and path.read_text() == job

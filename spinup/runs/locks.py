@@ -12,14 +12,14 @@ from spinup.utils.errors import SpinupError
 
 
 class RunLock:
-    """The exclusive right of this process to write to ``folder``, until ``release()``.
+    """This process's exclusive right to write to ``folder``, until ``release()``.
 
     The operating system locks ``<folder>/.lock`` and frees the lock when the process ends, even if
-    it is killed. The process id in the file is only for error messages.
+    it is killed. The process ID in the file is only used in error messages.
     """
 
     # Locks that this process holds. A second Logger on the same directory shares the first one's
-    # lock, because the operating system would refuse it a new one.
+    # lock, because the operating system would not grant a second one.
     _held: ClassVar[weakref.WeakValueDictionary[str, RunLock]] = weakref.WeakValueDictionary()
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -31,7 +31,7 @@ class RunLock:
         self._key = os.path.realpath(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        flags |= getattr(os, "O_NOFOLLOW", 0)  # never empty a file that a link points to
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # never truncate a file through a link
         fd = os.open(self.folder / ".lock", flags, 0o644)
         try:
             if not _try_lock(fd, self.folder):
@@ -54,7 +54,7 @@ class RunLock:
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
-        """One more use of the lock that this process holds on ``folder``, or a new lock."""
+        """Share the lock that this process already holds on ``folder``, or take a new one."""
         lock = cls._held.get(os.path.realpath(folder))
         if lock is None or not lock.held:
             try:
@@ -72,7 +72,7 @@ class RunLock:
         return self._fd is not None
 
     def release(self) -> None:
-        """Give the lock back, a shared one with its last user. Calling this twice is harmless."""
+        """Release the lock, or this share of it. Calling this twice is harmless."""
         self._users -= 1
         if self._users <= 0:
             self._close()
@@ -97,7 +97,7 @@ class RunLock:
 
     @classmethod
     def _drop_in_child(cls) -> None:
-        """Close the locks in a forked worker, which may live longer than its killed parent."""
+        """Close the locks in a forked worker, which may outlive its killed parent."""
         for lock in list(cls._held.values()):
             lock._close()
 
@@ -107,7 +107,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _try_lock(fd: int, folder: Path) -> bool:
-    """Lock without waiting; False if somebody else holds the lock."""
+    """Lock without waiting; return False if another process holds the lock."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -116,7 +116,7 @@ def _try_lock(fd: int, folder: Path) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as error:  # some network file systems have no locks at all
+    except OSError as error:  # some network file systems do not support locks
         warnings.warn(
             f"the file system of {folder} cannot lock files ({error.strerror}); make sure that no "
             "second process writes there",
@@ -129,7 +129,7 @@ def _try_lock(fd: int, folder: Path) -> bool:
 def _try_lock_windows(fd: int) -> bool:
     import msvcrt
 
-    # far behind the process id, because Windows does not let others read a locked range
+    # far beyond the process ID, because Windows does not let others read a locked range
     os.lseek(fd, 1 << 20, os.SEEK_SET)
     try:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]

@@ -45,11 +45,11 @@ _COLORS = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white",
 
 
 class LogKeyError(SpinupError, AssertionError):
-    """A column that does not fit the table; an ``AssertionError`` too, for existing user code."""
+    """A column that does not fit the table; also an ``AssertionError``, for existing user code."""
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """``string`` in ANSI escape codes for ``color``; ``highlight`` colors the background."""
+    """Wrap ``string`` in ANSI codes for ``color``; ``highlight`` colors the background instead."""
     if color not in _COLORS:
         raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLORS)}")
     codes = [str(_COLORS.index(color) + (40 if highlight else 30))]
@@ -62,14 +62,14 @@ class Logger:
     """Writes a run directory: one row per epoch, the configuration, and the model.
 
     Args:
-        output_dir: the run directory; created if missing. None makes a new temporary one.
+        output_dir: the run directory; created if missing. None creates a temporary one.
         output_fname: the name of the tab-separated table in it.
         exp_name: the name of the experiment, recorded in ``config.json``.
         resume: continue the run in ``output_dir`` instead of starting a new one.
         overwrite: delete an earlier run's files in ``output_dir``. By default, they are moved to
             ``<output_dir>/.old/<NNN>``.
-        quiet: print no table and no messages, except which files were moved or not saved.
-        sinks: where else to send the rows: any of ``'tensorboard'`` and ``'wandb'``.
+        quiet: print no table and no messages, except about files that were moved or not saved.
+        sinks: other destinations for the rows: any of ``'tensorboard'`` and ``'wandb'``.
 
     User code may read ``output_dir, output_file, first_row, log_headers, log_current_row,
     exp_name``. In processes other than the first, ``output_dir`` and ``output_file`` are None.
@@ -103,7 +103,7 @@ class Logger:
         self._lock: RunLock | None = None
         self._closers = contextlib.ExitStack()
         self._sinks: list[Sink] = []
-        # Runs at garbage collection or at exit, whichever comes first; must not refer to self.
+        # Runs at garbage collection or at exit, whichever is first; must not refer to self.
         self._finalizer = weakref.finalize(self, self._closers.close)
         if proc_id() == 0:
             try:
@@ -130,9 +130,9 @@ class Logger:
         self.output_dir = os.fspath(output_dir)
         self._lock = lock = RunLock.shared(self.output_dir)
         self._closers.callback(lock.release)
-        # A live Logger of this process with another table (say, for evaluation) shares the
-        # directory. A Logger with the same table belongs to an earlier run, which is over even if
-        # nobody closed it.
+        # Another live Logger in this process that writes a different table (for example, for
+        # evaluation) shares the directory. A Logger with the same table belongs to an earlier run,
+        # which has ended even if its Logger was never closed.
         joins = bool(lock.claims) and self._fname not in lock.claims
         if not joins:
             lock.claims.clear()
@@ -151,12 +151,12 @@ class Logger:
         elif not resume and (moved := move_to_old(self.output_dir, earlier)):
             self._notice(moved, "yellow")
         path = os.path.join(self.output_dir, self._fname)
-        # A link in somebody else's run directory could point to any of our files.
+        # A link in another user's run directory could point to any of our files.
         if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
             raise SpinupError(
                 f"{path} is not a regular file; move it away, or choose another output_dir"
             )
-        # append mode: after rows are cut off, writing continues at the new end
+        # append mode: after rows are removed, writing continues at the new end
         file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         self.output_file = file
         self._closers.callback(file.close)
@@ -171,7 +171,7 @@ class Logger:
         self.log(f"Logging to {path}", color="green")
 
     def _read_back(self) -> None:
-        """Continue the table on disk."""
+        """Load the table on disk and continue it."""
         from spinup.runs.resuming import read_table
 
         assert self.output_file is not None
@@ -182,7 +182,7 @@ class Logger:
             self._rows = len(lines) - 1
 
     def _check_owner(self) -> None:
-        """Refuse to write after close(), or after a newer Logger took over the directory."""
+        """Raise an error after close(), or after a newer Logger took over the directory."""
         lock = self._lock
         if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
             raise SpinupError(
@@ -191,12 +191,12 @@ class Logger:
             )
 
     def close(self) -> None:
-        """Close the files and release the lock; also happens at exit. Safe to call twice."""
+        """Close the files and release the lock (also done at exit). Safe to call twice."""
         self._finalizer()
         self._lock = None
 
     def mark_finished(self) -> None:
-        """Record that the run is complete, so that nobody is told to resume it."""
+        """Record that the run is complete, so that no message suggests resuming it."""
         if proc_id() == 0:
             self._check_owner()
             atomic_write(self._path(".finished"), b"finished\n")
@@ -210,12 +210,12 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def log(self, msg: str, color: str = "green") -> None:
-        """Print a line in color (without, if the environment variable NO_COLOR is set)."""
+        """Print a line in color, or without color if the environment variable NO_COLOR is set."""
         if not self.quiet:
             self._notice(msg, color)
 
     def _notice(self, msg: str, color: str) -> None:
-        """Print a line even in a quiet run: where results went, what was not saved."""
+        """Print a line even in a quiet run: where files were moved, or what was not saved."""
         if proc_id() == 0:
             plain = bool(os.environ.get("NO_COLOR"))
             print(msg if plain else colorize(msg, color, bold=True), flush=True)
@@ -226,7 +226,7 @@ class Logger:
             self._notice(msg, "red")
 
     def log_tabular(self, key: str, val: Any) -> None:
-        """Set one column of the current row. The first row fixes the columns of the table."""
+        """Set one column of the current row. The first row fixes the table's columns."""
         if key in self.log_current_row:
             raise LogKeyError(f"{key!r} was already set in this row; call dump_tabular() first")
         if self.first_row:
@@ -242,7 +242,7 @@ class Logger:
         self.log_current_row[key] = _cell(val)
 
     def dump_tabular(self) -> None:
-        """Print the row and append it to the file, durably: only the last line can be partial."""
+        """Print the row and durably append it to the file; only the last line can be partial."""
         if proc_id() == 0:
             self._check_owner()
             row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
@@ -266,13 +266,13 @@ class Logger:
         start = self._sync()
         fd = self.output_file.fileno()
         try:
-            # Not through the file's buffer: if this fails, it would write the rest later.
+            # Bypass the file's buffer: after a failed write, it would write the rest later.
             data = memoryview(lines.encode("utf-8"))
             while data:
                 data = data[os.write(fd, data) :]
             os.fsync(fd)
         except BaseException:
-            os.truncate(fd, start)  # a full disk must not leave half a row before the next one
+            os.truncate(fd, start)  # a full disk must not leave a partial row before the next one
             raise
         self._rows += 1
         # a finished run that gets more epochs is unfinished again
@@ -294,7 +294,7 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs to continue the table from this row."""
+        """Return the state that a checkpoint needs to continue the table from this row."""
         return {
             "rows": self._rows,
             "offset": self._sync() if self.output_file is not None else 0,
@@ -304,7 +304,7 @@ class Logger:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Go back to ``state``: cut off the rows written after it. None empties the table."""
+        """Return to ``state``: remove the rows written after it. None empties the table."""
         if state is None:
             state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
         if self.output_file is not None:
@@ -330,7 +330,7 @@ class Logger:
     # ----------------------------------------------------------------------------------------------
 
     def save_config(self, config: Any) -> None:
-        """Write ``config.json`` and print it; ``config`` may hold anything, often ``locals()``."""
+        """Write ``config.json`` and print it; ``config`` can be any object, often ``locals()``."""
         from spinup.utils.serialization_utils import convert_json
 
         shown = convert_json(config)
@@ -352,8 +352,8 @@ class Logger:
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
         """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
 
-        The pickle is for user code: this library never reads it. What cannot be pickled is skipped
-        with one warning; a disk error raises.
+        The pickle is for user code; this library never reads it. If the state cannot be pickled,
+        it is skipped with one warning; a disk error raises.
         """
         if proc_id() != 0:
             return
@@ -369,7 +369,7 @@ class Logger:
         buffer = io.BytesIO()
         try:
             dump(what, buffer)
-        # Pickling a user's object can raise anything. A full disk is not the cause: this is memory.
+        # Pickling a user's object can raise anything, but not disk errors: it happens in memory.
         except Exception as error:
             plain = re.sub(r"\d", "", os.path.basename(name))
             self._warn_once(
@@ -379,18 +379,18 @@ class Logger:
             atomic_write(self._path(name), buffer.getvalue())
 
     def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
-        """Choose what ``save_state`` saves: a module, or any other object that can be pickled.
+        """Choose the object that ``save_state`` saves: a module, or anything that can be pickled.
 
         Args:
             what: the object for ``pyt_save/model[itr].pt``.
-            policy_meta: what is needed to rebuild the policy (algorithm, spaces, ``ac_kwargs``,
+            policy_meta: the data needed to rebuild the policy (algorithm, spaces, ``ac_kwargs``,
                 environment), for ``pyt_save/policy[itr].json``.
         """
         self.pytorch_saver_elements = what
         self._policy_meta = None if policy_meta is None else dict(policy_meta)
 
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
-        """Write ``pyt_save/model[itr].pt`` and, for a module, the policy that loads safely."""
+        """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
         if proc_id() != 0:
             return
         self._check_owner()
@@ -434,13 +434,13 @@ class EpochLogger(Logger):
         self.epoch_dict: dict[str, list[Any]] = {}
 
     def store(self, **kwargs: Any) -> None:
-        """Add values to this epoch: numbers, or arrays, which count element by element."""
+        """Add values to this epoch: numbers, or arrays, whose elements are added one by one."""
         for key, value in kwargs.items():
-            # a copy: environments and optimizers reuse their arrays
+            # copy, because environments and optimizers reuse their arrays
             if isinstance(value, np.ndarray):
                 value = value.copy()
             elif hasattr(value, "detach"):
-                value = value.detach().clone()  # stays on its device until the statistics
+                value = value.detach().clone()  # stays on its device until statistics are computed
             self.epoch_dict.setdefault(key, []).append(value)
 
     def log_tabular(
@@ -450,10 +450,10 @@ class EpochLogger(Logger):
         with_min_and_max: bool = False,
         average_only: bool = False,
     ) -> None:
-        """Log ``val``, or if it is None the statistics of the values stored under ``key``.
+        """Log ``val`` or, if it is None, the statistics of the values stored under ``key``.
 
-        The stored values are then cleared. All processes of an MPI run must call this together.
-        Statistics of nothing are NaN.
+        Clears the stored values. All processes of an MPI run must call this together. If nothing
+        was stored, the statistics are NaN.
         """
         if val is not None:
             super().log_tabular(key, val)
@@ -468,19 +468,19 @@ class EpochLogger(Logger):
         self.epoch_dict[key] = []
 
     def get_stats(self, key: str) -> tuple[float, float]:
-        """The mean and standard deviation of the values stored under ``key``; keeps the values."""
+        """Return the mean and standard deviation of the values stored under ``key``; keep them."""
         return self._statistics(key)[:2]
 
     def _statistics(self, key: str) -> tuple[float, float, float, float]:
         return chunk_statistics([_to_numpy(v) for v in self.epoch_dict.get(key, [])])
 
     def state_dict(self) -> dict[str, Any]:
-        """The Logger's state, and the values stored in this epoch."""
+        """Return the Logger's state and the values stored in this epoch."""
         chunks = {k: [_to_numpy(v) for v in values] for k, values in self.epoch_dict.items()}
         return {**super().state_dict(), "epoch_dict": chunks}
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Go back to ``state``, including the values stored in that epoch."""
+        """Return to ``state``, including the values stored in its epoch."""
         super().load_state_dict(state)
         stored = {} if state is None else state["epoch_dict"]
         self.epoch_dict = {k: list(values) for k, values in stored.items()}
@@ -497,7 +497,7 @@ def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None
 
 
 def _to_numpy(value: Any) -> Any:
-    """A torch tensor as an array; anything else unchanged."""
+    """Convert a torch tensor to an array; return anything else unchanged."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         # NumPy has no bfloat16
@@ -506,10 +506,10 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """``value`` as a cell of the table: a number or one line of text."""
+    """Convert ``value`` to a cell of the table: a number or one line of text."""
     value = _to_numpy(value)
     if isinstance(value, (np.ndarray, list, tuple)) and np.size(value) == 1:
-        # the scalar in it, with its dtype; newer NumPy refuses float() of a size-1 array
+        # extract the scalar with its dtype; newer NumPy rejects float() of a size-1 array
         value = np.asarray(value).reshape(())[()]
     if isinstance(value, (bool, numbers.Number, np.bool_)):
         return value

@@ -1,7 +1,7 @@
-"""Packing the state of a run into JSON and arrays, and unpacking it again, bit for bit.
+"""Packing a run's state into JSON and arrays, and unpacking it again, bit for bit.
 
-A state is made of nested dicts, lists and tuples that hold plain values, NumPy arrays and torch
-tensors. It cannot hold anything executable. Torch is imported only to unpack a tensor.
+A state consists of nested dicts, lists and tuples of plain values, NumPy arrays and torch tensors.
+It cannot contain anything executable. Torch is imported only to unpack a tensor.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spinup.runs.pieces import Piece
 from spinup.runs.tensors import SAFE_DTYPES
 from spinup.utils.errors import SpinupError
 
-MAX_NESTING = 100  # also stops at a state that contains itself
+MAX_NESTING = 100  # also catches a state that contains itself
 INLINE_BYTES = 64  # arrays up to this size go into the JSON: many tiny tensors load slowly
-# What our own code raises when a damaged or forged file holds data of the wrong kind.
+# The exceptions that our own code raises when a damaged or forged file contains unexpected data.
 FORGED = (
     ArithmeticError,
     AttributeError,
@@ -39,22 +39,21 @@ FORGED = (
 
 
 def pack(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """Split ``state`` into a tree that JSON can hold and a dict of plain arrays.
+    """Split ``state`` into a JSON-compatible tree and a dict of plain arrays.
 
     ``state`` consists of nested dicts, lists and tuples of None, bool, int, float, str, bytes,
-    NumPy scalars and arrays, torch tensors and pieces. Anything else is a ``SpinupError`` that says
-    where in ``state`` it is. The arrays may share memory with ``state``: write them before you
-    change it.
+    NumPy scalars and arrays, torch tensors and pieces. Raises a ``SpinupError`` with the location
+    of any other value. The arrays may share memory with ``state``: write them before you modify it.
     """
     arrays: dict[str, np.ndarray] = {}
     return _pack(state, "state", 0, arrays), arrays
 
 
 def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | None = None) -> Any:
-    """The exact inverse of :func:`pack`; a tree that ``pack`` did not make is a ``SpinupError``.
+    """Invert :func:`pack` exactly; raise ``SpinupError`` for a tree that ``pack`` did not create.
 
-    Torch tensors come back on the CPU. The result may share memory with ``arrays``. ``pieces``
-    holds the saved pieces that the tree may refer to, by file name.
+    Torch tensors are restored to the CPU. The result may share memory with ``arrays``. ``pieces``
+    contains the saved pieces that the tree may refer to, by file name.
     """
     try:
         return _unpack(tree, arrays, pieces or {}, 0)
@@ -68,7 +67,7 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | 
 
 
 def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
-    # Exact types only: a subclass (a namedtuple, a masked array) would come back as its base class.
+    # Exact types only: a subclass (a namedtuple, a masked array) would be restored as its base.
     kind = type(x)
     if x is None or kind is bool or kind is str:
         return x
@@ -97,7 +96,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         if x.dtype.hasobject:
             raise _cannot_save(x, path)
         data = x.tobytes() if x.dtype.itemsize else b""  # NumPy pads empty strings
-        if len(data) <= INLINE_BYTES:  # as _pack_raw does, for thousands of scalars
+        if len(data) <= INLINE_BYTES:  # like _pack_raw, but fast for thousands of scalars
             placed = {"b": base64.b64encode(data).decode("ascii")}
         else:
             placed = _pack_raw(np.frombuffer(data, np.uint8), arrays)
@@ -106,7 +105,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         return _pack_array(x, path, arrays)
     if kind is Piece:
         return {"$": "piece", "f": x.file}
-    torch = sys.modules.get("torch")  # if it is not imported, x cannot be a tensor
+    torch = sys.modules.get("torch")  # if torch is not imported, x cannot be a tensor
     if torch is not None and isinstance(x, torch.Tensor):
         return _pack_tensor(x, path, arrays, torch)
     raise _cannot_save(x, path)
@@ -133,7 +132,7 @@ def _pack_dict(x: dict, path: str, depth: int, arrays: dict[str, np.ndarray]) ->
 
 
 def _pack_raw(data: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, str]:
-    """Store an array: as text in the tree if it is small, else as an entry of ``arrays``."""
+    """Store an array as text in the tree if it is small, otherwise as an entry of ``arrays``."""
     if data.nbytes <= INLINE_BYTES:
         return {"b": base64.b64encode(data.tobytes()).decode("ascii")}
     name = f"t{len(arrays)}"
@@ -190,13 +189,13 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
     if name in SAFE_DTYPES and dense.numel() * dense.element_size() > INLINE_BYTES:
         data = dense.numpy()
     elif dense.numel():  # NumPy lacks some dtypes, such as bfloat16, so store raw bytes
-        # A single number counts as contiguous with any stride, but view() requires stride 1.
+        # A single element is contiguous with any stride, but view() requires stride 1.
         flat = dense.as_strided((dense.numel(),), (1,))
         data = flat.view(torch.uint8).numpy()
     else:
         data = np.empty(0, np.uint8)
     kind = "parameter" if isinstance(x, torch.nn.Parameter) else "tensor"
-    # only a leaf keeps requires_grad: other tensors are saved by value
+    # only leaf tensors keep requires_grad; others are saved by value
     grad = bool(x.requires_grad and x.is_leaf)
     return {"$": kind, "d": name, "s": list(x.shape), "g": grad, **_pack_raw(data, arrays)}
 

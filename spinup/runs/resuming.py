@@ -1,4 +1,4 @@
-"""Resuming a stopped run: what its checkpoint holds, whether it matches, and how it is restored."""
+"""Resuming a stopped run: a checkpoint's content, checking that it matches, and restoring it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spinup.utils.mpi_tools import gather_lists, proc_id
 if TYPE_CHECKING:
     from spinup.runs.run import Run
 
-# Arguments that change rounding: a resumed run uses the recorded ones. Not every algorithm has
+# Arguments that affect rounding: a resumed run uses the recorded values. Not every algorithm has
 # `compile`.
 RECORDED = ("num_threads", "device", "shards", "compile")
 # Not arguments: version 0.1.0 recorded these variables of DQN by mistake.
@@ -44,12 +44,12 @@ _SAVED: Mapping[str, type] = MappingProxyType(
 
 
 # ---------------------------------------------------------------------------------------------
-# What a checkpoint holds
+# The content of a checkpoint
 # ---------------------------------------------------------------------------------------------
 
 
 def state_of(run: Run) -> dict[str, Any]:
-    """The whole state of `run`; all processes must call this together."""
+    """Return the whole state of `run`; all processes must call this together."""
     return {
         "algo": run.algo,
         "fingerprint": run.fingerprint,
@@ -78,7 +78,7 @@ def _shard_state(run: Run, i: int) -> dict[str, Any]:
 
 
 def _env_fingerprint(run: Run) -> dict[str, Any]:
-    """What distinguishes one environment from another."""
+    """Return the properties that distinguish one environment from another."""
     record = run.env_record
     found: dict[str, Any] = as_json(
         {
@@ -94,12 +94,12 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Whether it matches
+# Checking that a checkpoint matches the run
 # ---------------------------------------------------------------------------------------------
 
 
 def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
-    """The newest checkpoint of the run in `output_dir`, which is locked, and its folder."""
+    """Load the newest checkpoint of the run in `output_dir` (locked), and its folder."""
     loaded = load_checkpoint(output_dir / "checkpoints")
     if loaded is not None:
         _check_saved(*loaded)
@@ -114,7 +114,7 @@ def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
 
 
 def _check_saved(saved: Any, where: Path) -> None:
-    """Refuse a checkpoint that is intact but was not made by a run."""
+    """Reject an intact checkpoint that was not saved by a run."""
     held = saved if isinstance(saved, dict) else {}
     wrong = [k for k, kind in _SAVED.items() if type(held.get(k)) is not kind]
     wrong += [] if wrong else [k for k in ("epoch", "total_steps") if saved[k] < 0]
@@ -140,9 +140,9 @@ def check_same_run(
     saved: dict[str, Any],
     where: Path,
 ) -> None:
-    """Refuse to continue a run other than the saved one.
+    """Raise an error unless the saved run is the one to continue.
 
-    An argument that did not exist when the run was saved counts as its default.
+    An argument that did not exist when the run was saved is assumed to have its default value.
     """
     if saved["algo"] != algo:
         raise SpinupError(
@@ -160,7 +160,7 @@ def check_same_run(
 
 
 def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
-    """Refuse to continue in an environment other than that of the saved run."""
+    """Raise an error if the environment differs from the saved run's."""
     now = _env_fingerprint(run)
     differing = sorted(k for k in now if k not in then or now[k] != then[k])
     if differing:
@@ -172,7 +172,7 @@ def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
 
 
 def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
-    """Use the saved run's values of all arguments that change rounding."""
+    """Use the saved run's values for all arguments that affect rounding."""
     for name in (k for k in RECORDED if k in config):
         given, then = config[name], recorded.get(name, False)
         if name in ("shards", "num_threads", "compile") and given is None:
@@ -186,12 +186,12 @@ def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Restoring it
+# Restoring a run
 # ---------------------------------------------------------------------------------------------
 
 
 def restore(run: Run, state: dict[str, Any]) -> None:
-    """Restore `run` to the state that `state_of` returned."""
+    """Restore `run` to a state returned by `state_of`."""
     missing = sorted(set(run.tracked) ^ set(state["tracked"]))
     if missing:
         raise SpinupError(
@@ -232,7 +232,7 @@ def restore(run: Run, state: dict[str, Any]) -> None:
 
 
 def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: int) -> None:
-    """Put back what version 0.1.0 moved from the streams to a full rollout: finished episodes."""
+    """Put back finished episodes that version 0.1.0 moved from the streams to a full rollout."""
     if rollout["t"] == steps and len(rollout.get("ep_rets", ())):
         pairs = zip(rollout["ep_rets"].tolist(), rollout["ep_lens"].tolist(), strict=True)
         streams["finished"] = [list(pair) for pair in pairs]
@@ -240,7 +240,7 @@ def _return_finished(rollout: dict[str, Any], streams: dict[str, Any], steps: in
 
 @contextlib.contextmanager
 def _in_one_sentence(algo: str) -> Iterator[None]:
-    """Report any error of our own code on a checkpoint as a fault of the checkpoint."""
+    """Report any error that our own code raises on a checkpoint as a fault of the checkpoint."""
     try:
         yield
     except SpinupError:
@@ -260,17 +260,17 @@ def _in_one_sentence(algo: str) -> Iterator[None]:
 
 
 def read_table(file: TextIO) -> list[str]:
-    """The lines of a table; a half-written last line is deleted from the file."""
+    """Read the lines of a table; delete a half-written last line from the file."""
     data = Path(file.name).read_bytes()
     end = data.rfind(b"\n") + 1
     if end != len(data):
         os.truncate(file.fileno(), end)
-    # cut_table refuses a file that is not text, with a clear message
+    # cut_table rejects a file that is not text, with a clear message
     return data[:end].decode("utf-8", "replace").split("\n")[:-1]
 
 
 def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
-    """Cut a table of `size` bytes back to `state`; return the lines left if it was longer."""
+    """Truncate a table of `size` bytes to `state`; return the remaining lines if it was longer."""
     offset = int(state["offset"])
     if offset < 0 or size < offset:
         raise SpinupError(

@@ -1,7 +1,7 @@
-"""A training run: its directory, generators, environments and checkpoints, and how it ends.
+"""A training run: its directory, RNGs, environments and checkpoints, and how it ends.
 
-No paper's pseudocode has a line for this. An algorithm opens a run, builds its networks, registers
-everything that must survive a stop with `track`, and loops over `epochs()`:
+No paper's pseudocode covers this part. An algorithm opens a run, builds its networks, registers
+with `track` everything that must survive a stop, and loops over `epochs()`:
 
     with TorchRun("ppo") as run:
         ac = run.build(actor_critic, ac_kwargs)
@@ -10,10 +10,10 @@ everything that must survive a stop with `track`, and loops over `epochs()`:
         for epoch in run.epochs():
             ...
 
-A checkpoint holds the whole run: what is tracked, the generators, every environment in the middle
+A checkpoint contains the whole run: the tracked objects, the RNGs, every environment in the middle
 of its episode, a half-filled rollout, and the position in `progress.txt`. A run that is killed at
-any instant and resumed from its newest checkpoint repeats the same arithmetic, so it ends with the
-same bits.
+any instant and resumed from its newest checkpoint repeats the same arithmetic, so its results are
+bit-identical.
 """
 
 import inspect
@@ -68,7 +68,7 @@ class TrainingDiverged(SpinupError):
 class Run:
     """One run of one algorithm; the module's docstring shows how to use it.
 
-    The arguments are those that the training function was called with (`training_function`).
+    Its arguments are those passed to the training function (see `training_function`).
     """
 
     backend = "numpy"
@@ -77,13 +77,13 @@ class Run:
         self.algo, self.row = algo, registry.get(algo)
         call = current_call()
         self.config = dict(call.arguments)
-        # Taken now, not when saving: an environment among the arguments changes with use.
+        # Record now, not when saving: an environment among the arguments changes with use.
         self.fingerprint = fingerprint(self.config)
         self._defaults = fingerprint(call.defaults)
         check_arguments(self.config)
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
-        self.total_steps = 0  # on-policy, only those of finished epochs
+        self.total_steps = 0  # on-policy: only the steps of finished epochs
         self.tracked: dict[str, Any] = {}
         self.rollouts: list[Any] = []  # the data of an on-policy epoch, one per local shard
         self.loop: Any = None
@@ -128,7 +128,7 @@ class Run:
             )
         self.steps_per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
 
-        # Any problem with the environment shows up before the run directory is touched.
+        # Detect any problem with the environment before touching the run directory.
         self._make_streams()
         if not self.row.on_policy:
             self._check_replay()
@@ -159,11 +159,11 @@ class Run:
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
 
     def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
-        """The newest checkpoint of the run to continue, if there is one, and its folder."""
+        """Load the newest checkpoint of the run to continue, if there is one, and its folder."""
         from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
 
         loaded = None
-        if proc_id() == 0 and output_dir.is_dir():  # the others may not have access to it
+        if proc_id() == 0 and output_dir.is_dir():  # other processes may not have access to it
             self._closers.append(RunLock.shared(output_dir).release)
             loaded = read_checkpoint(output_dir)
         loaded = broadcast_object(loaded)
@@ -175,7 +175,7 @@ class Run:
         return saved, where
 
     def _choose_device(self) -> None:
-        """Check that the configured device exists; backends implement this."""
+        """Check that the configured device exists; implemented by backends."""
 
     def __exit__(
         self,
@@ -199,7 +199,7 @@ class Run:
                 flush=True,
             )
         if isinstance(error, SystemExit) and num_procs() > 1:
-            # If only this process left, the others would wait for it forever.
+            # If only this process exited, the others would wait for it forever.
             text = "".join(traceback.format_exception(kind, error, trace))
             abort(f"Rank {proc_id()} of {num_procs()} left its run:\n{text}", 1)
         if error is None or stopped:
@@ -212,15 +212,15 @@ class Run:
 
     @property
     def resuming(self) -> bool:
-        """Whether a checkpoint is still to be restored."""
+        """Whether a checkpoint has yet to be restored."""
         return self._saved is not None
 
     def stop_requested(self) -> bool:
-        """Whether the run was asked to stop; called before every step."""
+        """Return whether the run was asked to stop; called before every step."""
         return self._signals.poll()
 
     def agree_on_signal(self) -> None:
-        """Let every process know which signal stops the run."""
+        """Tell every process which signal stops the run."""
         self._signals.agree()
 
     def _limit_threads(self) -> None:
@@ -233,7 +233,7 @@ class Run:
         return self.config["num_threads"] or 1
 
     def arguments_for(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """The arguments of this run that `function` also takes as options, by name."""
+        """Return those of this run's arguments that `function` also takes as options, by name."""
         parameters = inspect.signature(function).parameters.values()
         options = [
             p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is not p.empty
@@ -241,7 +241,7 @@ class Run:
         return {name: self.config[name] for name in options if name in self.config}
 
     def save_config(self) -> None:
-        """Write `config.json`: every argument, the environment and the versions in use."""
+        """Write `config.json`: every argument, the environment and the software versions."""
         self.logger.save_config(self._config_record())
 
     def _config_record(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Run:
     # ---- environments --------------------------------------------------------------------------
 
     def _make_streams(self) -> None:
-        """Make the environments of this process's shards, each with its own generators."""
+        """Create the environments of this process's shards, each with its own RNGs."""
         config, row = self.config, self.row
         self.streams, self.explore_rngs, self.minibatch_rngs = [], [], []
         for shard in self.shards.local:
@@ -275,7 +275,7 @@ class Run:
                 self.algo, streams.observation_space, streams.action_space, row.action_spaces
             )
             if not row.on_policy and isinstance(streams.action_space, spaces.Box):
-                # noise is in units of the range, and the first actions are uniform within it
+                # noise is in units of the action range, and initial actions are uniform within it
                 require_finite_bounds(self.algo, streams.action_space)
                 if self.algo in DENSITIES:
                     require_width(self.algo, streams.action_space)
@@ -293,7 +293,7 @@ class Run:
         self.env_record = self.streams[0].record()
 
     def _check_replay(self) -> None:
-        """Refuse a replay buffer that cannot fit, and test episodes that cannot be played."""
+        """Reject a replay buffer that cannot fit in memory, or test episodes that cannot run."""
         if not self.streams[0].has_single_envs and self.config["num_test_episodes"]:
             raise SpinupError(
                 "test episodes need single environments, but env_fn makes a vector environment "
@@ -310,7 +310,7 @@ class Run:
         return steps
 
     def make_test_env(self) -> Any:
-        """The environment for test episodes, made only once."""
+        """Return the environment for test episodes, which is created only once."""
         if self._test_env is None:
             self._test_env = one_env(self.config["env_fn"])
         return self._test_env
@@ -318,7 +318,7 @@ class Run:
     # ---- epochs and checkpoints ----------------------------------------------------------------
 
     def track(self, **objects: Any) -> None:
-        """Add objects to the checkpoints; each has `state_dict` and `load_state_dict`."""
+        """Add objects, which need `state_dict` and `load_state_dict`, to the checkpoints."""
         self.tracked.update(objects)
 
     def epochs(self) -> Iterator[int]:
@@ -345,11 +345,11 @@ class Run:
             if due or any_process(elapsed > _CHECKPOINT_SECONDS):
                 self.save()
         if last < 0:
-            self.save()  # without any epoch: the initial policy
+            self.save()  # no epochs at all: save the initial policy
         self.logger.mark_finished()
 
     def seconds(self) -> float:
-        """Seconds of training so far, including those before a stop."""
+        """Return the training time so far in seconds, including time before a stop."""
         return time.time() - self.start_time
 
     def _show_bar(self, initial: int) -> None:
@@ -359,12 +359,12 @@ class Run:
         self._closers.append(self._bar.close)
 
     def show_progress(self, average: float) -> None:
-        """Move the progress bar, if there is one."""
+        """Update the progress bar, if there is one."""
         if self._bar is not None:
             self._bar.update(self.total_steps, average, self.epoch)
 
     def check_finite(self, name: str, value: float) -> None:
-        """Stop the run if `value` is not finite, and name it; earlier saves are kept."""
+        """Stop the run with an error that names `value` if it is not finite; keep earlier saves."""
         if not math.isfinite(value):
             raise TrainingDiverged(
                 f"{name} became {value} in epoch {self.epoch}, so {self.algo} stopped; the last "
@@ -373,17 +373,17 @@ class Run:
             )
 
     def check_parameters(self) -> None:
-        """Raise `TrainingDiverged` if a parameter is not finite; backends implement this."""
+        """Raise `TrainingDiverged` if a parameter is not finite; implemented by backends."""
 
     def seed_backend(self, rng: np.random.Generator) -> None:
-        """Give the backend's global generator, if it has one, a seed drawn from `rng`."""
+        """Seed the backend's global RNG, if it has one, with a number drawn from `rng`."""
 
     def to_array(self, parts: Sequence[Any]) -> np.ndarray:
-        """Numbers that updates measured, joined into one vector; backends also accept tensors."""
+        """Join the numbers that updates measured into one vector; backends also accept tensors."""
         return np.concatenate([np.zeros(0, np.float32), *(np.reshape(p, -1) for p in parts)])
 
     def save(self) -> None:
-        """Save the policy as it is after the last update, and a checkpoint of the whole run."""
+        """Save the policy as of the last update, and a checkpoint of the whole run."""
         from spinup.runs.checkpoints import save_checkpoint
         from spinup.runs.resuming import state_of
 
@@ -395,15 +395,15 @@ class Run:
         self._saved_time = time.time()
 
     def global_state(self) -> dict[str, Any]:
-        """The states of the global generators, which user code may draw from."""
+        """Return the states of the global RNGs, which user code may use."""
         return global_state()
 
     def set_global_state(self, state: dict[str, Any]) -> None:
-        """Restore the global generators."""
+        """Restore the global RNGs."""
         set_global_state(state)
 
     def policy_meta(self) -> dict[str, Any]:
-        """What is saved with a policy: enough to rebuild its network and its environment."""
+        """Return the metadata from which a policy's network and environment are rebuilt."""
         from spinup.envs.space_json import space_to_json
         from spinup.utils.serialization_utils import convert_json
 
@@ -425,9 +425,9 @@ class Scalar:
         self.value = float(value)
 
     def state_dict(self) -> dict[str, float]:
-        """The number, for a checkpoint."""
+        """Return the number, for a checkpoint."""
         return {"value": self.value}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """The number, from a checkpoint."""
+        """Restore the number from a checkpoint."""
         self.value = float(state["value"])

@@ -1,4 +1,4 @@
-"""Stopping a run by a signal, and how the process ends afterwards."""
+"""Stopping a run with a signal, and how the process then exits."""
 
 import os
 import signal
@@ -14,19 +14,19 @@ class StopTraining(Exception):
 
 
 class Signals:
-    """SIGINT and SIGTERM make a run finish its step, save and stop; a second one stops at once."""
+    """Stops a run on SIGINT or SIGTERM once its step is saved; a second signal stops it at once."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
 
     def catch(self) -> None:
-        """Install the handlers, if this is the main thread: Python allows them nowhere else."""
+        """Install the handlers if this is the main thread, the only one where Python allows it."""
         if threading.current_thread() is not threading.main_thread():
             return
         stops = [signal.SIGINT, signal.SIGTERM]
         if num_procs() > 1:
-            stops.append(signal.SIGUSR1)  # with this the launcher forwards the others
+            stops.append(signal.SIGUSR1)  # the launcher forwards the other signals as this one
         self._before = {number: signal.getsignal(number) for number in stops}
         for number in self._before:
             signal.signal(number, self._handle)
@@ -43,20 +43,20 @@ class Signals:
             signal.signal(number, handler)
 
     def poll(self) -> bool:
-        """Whether the run was asked to stop; also tells the launcher that the run is alive."""
+        """Return whether the run was asked to stop; also tell the launcher that it is alive."""
         sign_of_life()
         return self.received is not None
 
     def agree(self) -> None:
-        """Let all processes know the signal that one of them received."""
+        """Share the signal that one process received with all processes."""
         self.received = most(self.received or 0)
 
     def leave(self) -> None:
-        """End the process the way the signal would have, once the run is saved."""
+        """Once the run is saved, end the process as the signal would have."""
         if self.received is None:
             return
         if self.received == signal.SIGUSR1 and JOB_VARIABLE in os.environ:
-            raise SystemExit(0) from None  # the launcher knows why, and sets its own status
+            raise SystemExit(0) from None  # the launcher knows why, and sets its own exit status
         if self.received == signal.SIGINT and num_procs() == 1:
             raise KeyboardInterrupt from None
         raise SystemExit(128 + self.received) from None

@@ -1,8 +1,7 @@
-"""Sinks: TensorBoard and Weights & Biases, which a Logger can send its rows to.
+"""Sinks: TensorBoard and Weights & Biases, to which a Logger can send its rows.
 
-Both get the columns of the table. The step is ``TotalEnvInteracts`` if the row has it, else the
-number of the row. The pip extra ``track`` installs the packages; they are imported when a sink is
-made.
+Both receive the table's columns. The step is ``TotalEnvInteracts`` if the row has it, otherwise the
+row number. The pip extra ``track`` installs the packages; they are imported when a sink is created.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ SINK_NAMES = ("tensorboard", "wandb")
 
 
 class Sink(Protocol):
-    """What a Logger needs from a sink."""
+    """The interface that a Logger needs from a sink."""
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Record the configuration of the run, which is plain JSON data."""
+        """Record the run's configuration, which is plain JSON data."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
-        """Record one row of the table, the ``number``-th."""
+        """Record the table's row number ``number``."""
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Forget the rows after ``lines``, the part of the table that a resumed run keeps."""
+        """Discard the rows after ``lines``, the part of the table that a resumed run keeps."""
 
     def close(self) -> None:
-        """Flush and close."""
+        """Flush the data and close the sink."""
 
 
 def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
-    """The sink called ``name``; an unknown name or a missing package is a ``SpinupError``."""
+    """Create the sink ``name``; raise ``SpinupError`` if unknown or its package is missing."""
     if name == "tensorboard":
         return TensorBoardSink(output_dir)
     if name == "wandb":
@@ -48,7 +47,7 @@ def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
 
 
 def step_of(row: Mapping[str, Any], number: int) -> int:
-    """The position of a row on the horizontal axis: its step count, or its number."""
+    """Return a row's position on the horizontal axis: its step count, or its number."""
     steps = row.get("TotalEnvInteracts")
     if isinstance(steps, (int, float, np.number)) and np.isfinite(steps):
         return int(steps)
@@ -56,7 +55,7 @@ def step_of(row: Mapping[str, Any], number: int) -> int:
 
 
 def _last_step(lines: Sequence[str]) -> int:
-    """The position of the last row of a table, as ``step_of`` gives it."""
+    """Return the position of a table's last row, as ``step_of`` computes it."""
     if not lines:
         return 0
     cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
@@ -91,7 +90,7 @@ class TensorBoardSink:
         self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Nothing to do: TensorBoard shows only scalars, and ``config.json`` has the rest."""
+        """Do nothing: TensorBoard shows only scalars, and ``config.json`` has the rest."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
         """Add one scalar per numeric column."""
@@ -107,7 +106,7 @@ class TensorBoardSink:
         self._writer.flush()
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Mark a session start after the last kept step: TensorBoard drops what follows."""
+        """Mark a session start after the last kept step, so that TensorBoard drops later rows."""
         step = _last_step(lines) + 1
         start = self._session(status=self._session.START)
         self._writer.add_event(self._event(wall_time=time.time(), step=step, session_log=start))
@@ -119,7 +118,7 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """A Weights & Biases run. A resumed run continues it: its id is in ``wandb_id.txt``."""
+    """A Weights & Biases run; a resumed run continues it, using the ID in ``wandb_id.txt``."""
 
     def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
         try:
@@ -140,7 +139,7 @@ class WandbSink:
         self._run.log(dict(row), step=step_of(row, number))
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Nothing to do: W&B keeps the first row of each step, and a resumed run repeats it."""
+        """Do nothing: W&B keeps the first row of each step, and a resumed run repeats it."""
 
     def close(self) -> None:
         """Finish the run."""

@@ -1,4 +1,4 @@
-"""Arrays as safetensors: a header in JSON, then raw bytes."""
+"""Reading and writing arrays as safetensors: a JSON header, then raw bytes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SAFE_DTYPES = types.MappingProxyType(
 
 
 def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
-    """The bytes of a safetensors file, in chunks: a large replay buffer is not copied.
+    """Yield a safetensors file's bytes in chunks, so that a large replay buffer is not copied.
 
-    A dtype that safetensors does not have is a ``SpinupError``.
+    Raises ``SpinupError`` for dtypes that safetensors does not support.
     """
     header: dict[str, dict[str, Any]] = {}
     offset = 0
-    # the widest dtype first: then every tensor is aligned
+    # widest dtype first, so that every tensor is aligned
     order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     for name in order:
         array = arrays[name]
@@ -64,7 +64,7 @@ def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memory
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file, as writable arrays; a bad file is a ``SpinupError``."""
+    """Read a safetensors file into writable arrays; raise ``SpinupError`` if it is unreadable."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 

@@ -17,7 +17,7 @@ def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -
     """Write a SavedModel to ``folder``, with the names of its tensors in ``model_info.json``.
 
     Args:
-        folder: the folder to write; an old one is replaced as a whole.
+        folder: the folder to write; an existing one is replaced as a whole.
         saved: the ``session``, and the tensors that are its ``inputs`` and ``outputs``.
         info: the names of those tensors.
     """
@@ -46,7 +46,7 @@ def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
         info = json.loads(Path(path, "model_info.json").read_bytes())
     except (OSError, ValueError) as error:
         raise SpinupError(
-            f"cannot read model_info.json in {os.fspath(path)} ({error}); give a tf1_save folder"
+            f"cannot read model_info.json in {os.fspath(path)} ({error}); pass a tf1_save folder"
         ) from error
     tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
     graph = sess.graph

@@ -20,9 +20,9 @@ POLICY_FORMAT = "spinup-policy-1"
 def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
     """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
 
-    Two files cannot be renamed at once. So the new tensors are first written next to the old ones.
-    The JSON has the hash of the tensors that count, and ``load_policy`` looks at both files. Last,
-    the new tensors get the name of the old ones.
+    Two files cannot be renamed at once. Therefore, the new tensors are first written next to the
+    old ones. The JSON contains the hash of the valid tensors, and ``load_policy`` checks both
+    files. Finally, the new tensors file is renamed over the old one.
     """
     import torch
 
@@ -34,7 +34,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
                 "tensors out of its state_dict"
             )
         value = value.detach().cpu()
-        # NumPy lacks some half-width floats; float32 holds them exactly, and loading narrows again
+        # NumPy lacks some half-width floats; float32 represents them exactly; loading narrows again
         wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
         tensors[key] = wide.contiguous().numpy()
     final = os.path.join(folder, f"policy{number}.safetensors")
@@ -49,7 +49,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
         description["tensors"] = sha256_file(fresh)
         atomic_write(os.path.join(folder, f"policy{number}.json"), json_bytes(description))
     except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to report
+        with contextlib.suppress(OSError):  # report the first error, not this one
             os.unlink(fresh)
         raise
     os.replace(fresh, final)
