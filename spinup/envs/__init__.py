@@ -1,10 +1,10 @@
-"""Environments: made by id, adapted to one interface, and probes with known answers.
+"""Environments: creating them by ID, adapting them to one interface, and probe environments.
 
     from spinup.envs import adapt_env, make_env
     env = adapt_env(make_env("LunarLander-v3"))
 
 Importing this package registers the probe environments (`spinup/Probe...-v0`) and
-`spinup/BitFlip-v0`. Its names are imported when they are first used.
+`spinup/BitFlip-v0`. Its names are imported on first use.
 """
 
 import importlib
@@ -42,7 +42,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module that an exported name comes from (PEP 562)."""
+    """Import the module that defines an exported name (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'spaces')}"), name)

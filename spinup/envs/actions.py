@@ -1,4 +1,4 @@
-"""Actions in the form that environments expect, and uniformly random actions."""
+"""Converting actions to the form that environments expect, and sampling random actions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from spinup.envs.spaces import action_shape
 
 
 def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
-    """A function that converts a policy's batch of actions to what the environments receive.
+    """Return a function that converts a policy's batch of actions to the environments' format.
 
     Continuous actions are clipped to the bounds. An on-policy buffer stores the action as sampled,
-    before clipping, because that is the one whose probability the policy can compute.
+    before clipping, because the policy can compute the probability only of the unclipped action.
     """
     if isinstance(space, spaces.Box):
         low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
@@ -36,7 +36,7 @@ def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
 
 
 def random_actions(space: spaces.Space[Any], n: int, rng: np.random.Generator) -> np.ndarray:
-    """`n` actions drawn uniformly from a Box or a Discrete space."""
+    """Draw `n` actions uniformly from a Box or a Discrete space."""
     if isinstance(space, spaces.Box):
         return rng.uniform(space.low, space.high, (n, *space.shape)).astype(np.float32)
     return rng.integers(space.n, size=n)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Turns whatever `env_fn()` returns into an environment that every algorithm understands.
+"""Adapts any environment that `env_fn()` returns to the interface that the algorithms expect.
 
     env = adapt_env(env_fn())
     o, info = env.reset(seed=0)
@@ -9,10 +9,10 @@ There are two small wrappers, each applied only where it is needed:
 - `InterfaceAdapter` (`spinup.envs.old_interface`) is for the old interface, where `step` returns
   four values and `reset` returns only an observation and takes no seed, and for objects that are
   not a `gymnasium.Env`.
-- `SpaceAdapter` (`spinup.envs.space_adapter`) turns observations into one float array (Discrete as
-  one-hot, Dict and others flattened) and makes discrete actions count from zero.
+- `SpaceAdapter` (`spinup.envs.space_adapter`) converts observations to one float array (Discrete
+  to one-hot, Dict and others flattened) and numbers discrete actions from zero.
 
-An environment that needs neither is returned as it is, because a wrapper costs time on every step.
+An environment that needs neither is returned unchanged, because a wrapper costs time on every step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gymnasium.vector import VectorEnv
 from spinup.envs.spaces import observation_fault
 from spinup.utils.errors import SpinupError
 
-# The classes of these packages are known to have the new interface; users' classes are inspected.
+# Classes from these packages are known to have the new interface; users' classes are inspected.
 _TRUSTED_PACKAGES = ("gymnasium", "spinup")
 
 
@@ -37,7 +37,7 @@ class Adapter:
 
 
 def adapt_env(env: Any) -> Any:
-    """An environment with Gymnasium's interface, a Box observation and zero-based discrete actions.
+    """Return an environment with Gymnasium's interface, Box observations and zero-based actions.
 
     Args:
         env: a `gymnasium.Env`; an environment with the old interface; an object that has
@@ -45,8 +45,8 @@ def adapt_env(env: Any) -> Any:
             returned unchanged.
 
     Returns:
-        `env` itself if nothing has to be adapted, else a `gymnasium.Env` around it. If Gymnasium's
-        own wrappers (such as the `TimeLimit` of `gymnasium.make`) surround an environment that may
+        `env` itself if it needs no adapter, else a `gymnasium.Env` around it. If Gymnasium's own
+        wrappers (such as the `TimeLimit` from `gymnasium.make`) surround an environment that may
         have the old interface, the adapter is inserted below them, in place.
 
     Raises:
@@ -67,7 +67,7 @@ def adapt_env(env: Any) -> Any:
 
 
 def layers(env: Any) -> Iterator[Any]:
-    """`env` and what it wraps, from the outside in, adapters included."""
+    """Yield `env` and everything it wraps, from the outside in, including adapters."""
     while env is not None:
         yield env
         if isinstance(env, gymnasium.Wrapper | Adapter):
@@ -99,19 +99,19 @@ def _check_is_env(env: Any) -> None:
 
 
 def _is_modern(layer: Any) -> bool:
-    """Whether Gymnasium (or this library) wrote the layer's `reset` and `step`."""
+    """Return whether Gymnasium (or this library) defines the layer's `reset` and `step`."""
     return isinstance(layer, gymnasium.Env) and all(
         is_trusted(defining_class(type(layer), method)) for method in ("reset", "step")
     )
 
 
 def is_trusted(cls: type) -> bool:
-    """Whether a class comes from a package whose classes have the new interface."""
+    """Return whether a class is from a package whose classes have the new interface."""
     return cls.__module__.split(".")[0] in _TRUSTED_PACKAGES
 
 
 def defining_class(cls: type, method: str) -> type:
-    """The class, among `cls` and its bases, that a method comes from."""
+    """Return the class, among `cls` and its bases, that defines a method."""
     return next(base for base in cls.__mro__ if method in vars(base))
 
 
@@ -123,8 +123,8 @@ def _needs_space_adapter(observation_space: spaces.Space, action_space: spaces.S
 
 
 def is_flattened(space: spaces.Space) -> bool:
-    """Whether `SpaceAdapter` turns observations of this space into one array."""
+    """Return whether `SpaceAdapter` converts this space's observations to one array."""
     if isinstance(space, spaces.Box):
         return space.shape == ()
-    # What networks cannot take (Text, Graph) is left to `check_spaces`, which names the algorithm.
+    # Spaces unsuitable for networks (Text, Graph) are rejected by `check_spaces` with a message.
     return observation_fault(space) is None

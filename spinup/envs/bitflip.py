@@ -4,9 +4,9 @@
 
 The state is `n` bits, and action i flips bit i (Andrychowicz et al. 2017, section 3.1). Every step
 has reward -1, except that reaching the goal has reward 0 and terminates the episode; after `n`
-steps it is truncated. Random flips practically never reach a goal of more than a dozen bits, so
-without hindsight there is nothing to learn from. With it, every episode shows how to reach the
-states it went through.
+steps, the episode is truncated. Random flips practically never reach a goal of more than a dozen
+bits, so without hindsight there is nothing to learn from. With hindsight, every episode shows how
+to reach the states that it visited.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["BitFlip"]
 
 
 class BitFlip(gymnasium.Env):
-    """A goal environment: observations are a dict of `observation`, `achieved_goal` (both the bits
-    as they are) and `desired_goal` (the bits as they should be).
+    """A goal environment: observations are a dict of `observation`, `achieved_goal` (both the
+    current bits) and `desired_goal` (the target bits).
 
     Args:
-        n: number of bits, and of steps to set them; at least 1.
-        render_mode: None; no other is supported.
+        n: number of bits, and of steps per episode; at least 1.
+        render_mode: None; no other mode is supported.
     """
 
     metadata = {"render_modes": []}
@@ -54,7 +54,7 @@ class BitFlip(gymnasium.Env):
         super().reset(seed=seed)
         self._bits = self.np_random.integers(2, size=self.n, dtype=np.int8)
         self._goal = self._bits
-        while np.array_equal(self._goal, self._bits):  # the goal must not be reached already
+        while np.array_equal(self._goal, self._bits):  # do not start at the goal
             self._goal = self.np_random.integers(2, size=self.n, dtype=np.int8)
         self._t = 0
         self._running = True
@@ -66,7 +66,7 @@ class BitFlip(gymnasium.Env):
             raise RuntimeError("step was called on an episode that is over: call reset first")
         if not self.action_space.contains(action):
             raise ValueError(f"the action {action!r} is not one of the {self.n} bits")
-        self._bits = self._bits.copy()  # earlier observations keep theirs
+        self._bits = self._bits.copy()  # do not modify earlier observations
         self._bits[int(action)] ^= 1
         self._t += 1
         r = float(self.compute_reward(self._bits, self._goal, {}))
@@ -76,11 +76,11 @@ class BitFlip(gymnasium.Env):
         return self._observation(), r, terminated, truncated, {"is_success": terminated}
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """0 if the goal is achieved, else -1: one number, or one per row of a batch."""
+        """Return 0 if the goal is achieved, else -1: one number, or one per row of a batch."""
         return self.compute_terminated(achieved_goal, desired_goal, info).astype(np.float32) - 1.0
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Whether the goal is achieved: one answer, or one per row of a batch."""
+        """Return whether the goal is achieved: one value, or one per row of a batch."""
         return np.all(np.asarray(achieved_goal) == np.asarray(desired_goal), axis=-1)
 
     def _observation(self) -> dict[str, np.ndarray]:

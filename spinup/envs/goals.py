@@ -1,16 +1,16 @@
-"""Goal environments: which parts of an observation are goals, and what reaching one is worth.
+"""Goal environments: the goals within an observation, and the reward for reaching a goal.
 
 A goal environment, as in Gymnasium-Robotics, has observations that are a dict of `observation`,
 `achieved_goal` and `desired_goal`. Its method `compute_reward(achieved_goal, desired_goal, info)`
-gives the reward of any transition for another goal. `compute_terminated`, with the same arguments,
-is optional.
+returns the reward that a transition would have for any goal. `compute_terminated`, with the same
+arguments, is optional.
 
     goals = Goals(env_fn())
     row[goals.desired]                    # the desired goal within a flattened observation
     goals.reward(achieved, desired)       # one number per row
 
-`adapt_env` flattens the dict into one vector, which buffers store and policies see. `Goals` tells
-where the parts are in it.
+`adapt_env` flattens the dict into one vector, which buffers store and policies see. `Goals` locates
+the parts within that vector.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
 class Goals:
-    """What relabeling needs to know about a goal environment.
+    """The properties of a goal environment that relabeling needs.
 
     Args:
-        env: the environment, as `env_fn` returns it.
-        who: the name of what needs a goal environment, for the message.
+        env: the environment, as returned by `env_fn`.
+        who: the algorithm that needs a goal environment, for the error message.
 
     Attributes:
         observation, achieved, desired: slices of the flattened observation.
@@ -66,20 +66,20 @@ class Goals:
         self._terminated = None if terminated is None else _PerGoal(terminated, goal_space)
 
     def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """The environment's rewards for achieving one goal when another was desired.
+        """Return the environment's rewards for achieving one goal when another was desired.
 
-        (n, goal) and (n, goal) -> (n,). The environment gets an empty `info`.
+        (n, goal) and (n, goal) -> (n,). The environment receives an empty `info`.
         """
         return self._reward(achieved, desired).astype(np.float64)
 
     def terminated(
         self, achieved: np.ndarray, desired: np.ndarray, was_desired: np.ndarray, done: np.ndarray
     ) -> np.ndarray:
-        """Whether the episodes would have terminated with the goals `desired`.
+        """Return whether the episodes would have terminated with the goals `desired`.
 
-        `done` tells whether they did with the goals `was_desired`. The answer comes from the
-        environment's `compute_terminated`, if it has one. A termination that this does not explain
-        (the robot fell over) had nothing to do with the goal and remains one.
+        `done` contains whether they terminated with the goals `was_desired`. The answer comes from
+        the environment's `compute_terminated`, if it has one. A termination that this method does
+        not explain (for example, the robot fell over) is unrelated to the goal, so it is kept.
         """
         if self._terminated is None:
             return done.copy()
@@ -87,9 +87,9 @@ class Goals:
         return self._terminated(achieved, desired).astype(bool) | other_reasons
 
     def success(self, rew: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """Whether the desired goal was reached: the reward is that of the goal itself.
+        """Return whether the desired goal was reached: the reward equals that of the goal itself.
 
-        Exact where rewards are sparse (one number for success, another for everything else).
+        Exact for sparse rewards (one number for success, another for everything else).
         """
         return rew >= self.reward(desired, desired) - 1e-6
 
@@ -125,7 +125,7 @@ class _PerGoal:
         return np.array(answers)
 
     def _takes_batches(self, achieved: np.ndarray, desired: np.ndarray) -> bool:
-        """Whether a batch gives the same results as its rows one by one.
+        """Return whether a batch gives the same results as its rows one by one.
 
         The number of rows is chosen to differ from every dimension of a goal. A function that sums
         over the wrong axis then returns the wrong shape, even if its numbers happen to agree.
@@ -135,8 +135,8 @@ class _PerGoal:
         try:
             batch = self._at_once(achieved, desired)
         except Exception:
-            # Whatever it raises: it was written for one goal at a time, which is allowed. If a
-            # single goal fails too, the user sees that error.
+            # Catch everything: the function may be written for one goal at a time, which is
+            # allowed. If a single goal fails too, the user sees that error.
             return False
         return batch.shape == (n,) and np.allclose(batch, self._one_by_one(achieved, desired))
 
@@ -145,18 +145,18 @@ _ARRAYS = (spaces.Box, spaces.MultiBinary)
 
 
 def _kind(space: spaces.Space) -> tuple[Any, ...]:
-    """What two goal spaces must have in common for one goal to replace the other."""
+    """Return the properties that two goal spaces must share to be interchangeable."""
     return type(space).__name__, space.shape, spaces.flatdim(space)
 
 
 def _method(env: Any, name: str) -> Any:
-    """The outermost method of this name: a wrapper may change the reward."""
+    """Return the outermost method of this name, because a wrapper may change the reward."""
     found = (getattr(layer, name, None) for layer in layers(_single(env)))
     return next((method for method in found if callable(method)), None)
 
 
 def _single(env: Any) -> Any:
-    """The first environment of a vector of them."""
+    """Return the first environment of a vector environment, or `env` itself."""
     return env.envs[0] if isinstance(env, SyncVectorEnv) else env
 
 

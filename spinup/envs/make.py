@@ -1,8 +1,8 @@
-"""Environments by id, in whatever version a tutorial or an old script asks for.
+"""Creating environments by ID, in any version that a tutorial or an old script asks for.
 
-    env = make_env("LunarLander-v2")     # makes LunarLander-v3, with a warning
+    env = make_env("LunarLander-v2")     # creates LunarLander-v3, with a warning
 
-`resolve_env_id` finds the id that would be made.
+`resolve_env_id` returns the ID of the environment that would be created.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spinup.utils.errors import SpinupError, nearest
 
 __all__ = ["make_env", "resolve_env_id"]
 
-# Packages that register environments with ids like these when they are imported.
+# Packages that, when imported, register environments with IDs that match these patterns.
 _ATARI = (
     r"ALE/.*|.*(NoFrameskip|Deterministic|-ram).*|(Pong|Breakout|SpaceInvaders|Qbert|Seaquest|"
     r"BeamRider|Enduro|MsPacman|Asteroids|Freeway|MontezumaRevenge|Boxing|Assault|Alien)(-v\d+)?"
@@ -46,23 +46,23 @@ _DEPENDENCIES = (
 def make_env(
     env_id: str, env_kwargs: Mapping[str, Any] | None = None, **make_kwargs: Any
 ) -> gymnasium.Env:
-    """Make an environment by its id.
+    """Create an environment by its ID.
 
     Args:
-        env_id: an id registered with Gymnasium, or `module:id`, which imports `module` first. If
-            this version is gone or does not run, the newest version that works is made, with a
-            warning that names both.
-        env_kwargs: arguments of the environment's constructor, and `max_episode_steps`.
-        make_kwargs: more of them, such as `render_mode="rgb_array"`; they override `env_kwargs`.
+        env_id: an ID registered with Gymnasium, or `module:id`, which imports `module` first. If
+            this version was removed or does not run, the newest version that works is created,
+            with a warning that names both.
+        env_kwargs: arguments for the environment's constructor, and `max_episode_steps`.
+        make_kwargs: more such arguments, e.g. `render_mode="rgb_array"`; override `env_kwargs`.
 
     Raises:
-        SpinupError: the id is unknown, the environment does not take an argument, or a package is
-            not installed (the message has the command that installs it).
+        SpinupError: the ID is unknown, the environment does not take an argument, or a package is
+            not installed (the message includes the command that installs it).
     """
     kwargs = _checked_kwargs(env_kwargs, make_kwargs)
     resolved = resolve_env_id(env_id)
     first = resolved.rpartition(":")[2]
-    # The versions to try: the one that resolves, then the newer ones, newest first.
+    # The versions to try: the resolved one, then newer ones, newest first.
     spec = gymnasium.registry[first]
     newer = [v for v in _versions(spec.namespace, spec.name) if v > (spec.version or 0)]
     ids = [first] + [_join(spec.namespace, spec.name, v) for v in reversed(newer)]
@@ -85,19 +85,19 @@ def make_env(
                 "instead, the newest version that works",
                 stacklevel=2,
             )
-        # On the innermost object, so that no wrapper a user adds hides it.
+        # Set it on the innermost object, so that no wrapper added by the user hides it.
         env.unwrapped._spinup_requested_id = env_id  # type: ignore[attr-defined]
         return env
-    # The user should get the newest version to run: ids[1], if there is one.
+    # Help the user run the newest version: ids[1], if there is one.
     newest = min(1, len(ids) - 1)
     _raise_missing_dependency(env_id, ids[newest], failures[newest])
 
 
 def resolve_env_id(env_id: str) -> str:
-    """The id that `make_env(env_id)` makes, found without making the environment.
+    """Return the ID of the environment that `make_env(env_id)` creates, without creating it.
 
-    A prefix `module:` is kept, and the module is imported. An id that is registered but fails for
-    lack of a package is returned as it is; `env_record` tells what was really made.
+    A prefix `module:` is kept, and the module is imported. An ID that is registered but fails
+    because a package is missing is returned unchanged; `env_record` records the actual ID.
 
     Raises:
         SpinupError: no version of the environment is registered.
@@ -126,7 +126,7 @@ def resolve_env_id(env_id: str) -> str:
     if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
         return env_id
     working = [v for v in versions if not _is_stub(gymnasium.registry[_join(namespace, name, v)])]
-    # A version above the newest never existed: it is a mistake, not an old id.
+    # A version above the newest never existed: it is a mistake, not an old ID.
     if working and (version is None or version < working[-1]):
         return module + colon + _join(namespace, name, working[-1])
     _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
@@ -138,7 +138,7 @@ def resolve_env_id(env_id: str) -> str:
 
 
 def _versions(namespace: str | None, name: str) -> list[int]:
-    """The registered versions of an environment, oldest first."""
+    """Return an environment's registered versions, oldest first."""
     return sorted(
         spec.version
         for spec in gymnasium.registry.values()
@@ -151,7 +151,7 @@ def _join(namespace: str | None, name: str, version: int) -> str:
 
 
 def _is_stub(spec: EnvSpec) -> bool:
-    """Whether an id is registered only to say that the environment is gone.
+    """Return whether an ID is registered only to report that the environment was removed.
 
     For MuJoCo v2 and v3, Gymnasium registers a function that raises; its real environments are
     classes, named by a string.
@@ -179,7 +179,7 @@ def _import_module(module: str, env_id: str) -> None:
 
 
 def _import_provider(env_id: str) -> None:
-    """Import the package that registers ids like this one, or say how to install it."""
+    """Import the package that registers such IDs, or raise an error with the install command."""
     for pattern, module, install in _PROVIDERS:
         if pattern.fullmatch(env_id):
             if importlib.util.find_spec(module) is None:
@@ -201,7 +201,7 @@ def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:
 
 
 # ---------------------------------------------------------------------------------------------
-# Making
+# Creating environments
 # ---------------------------------------------------------------------------------------------
 
 
@@ -227,10 +227,10 @@ def _checked_kwargs(
 
 
 def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
-    """`gymnasium.make` without its checker, which would cost time on every step.
+    """Call `gymnasium.make` without its checker, which would cost time on every step.
 
-    Its remark that a newer version exists is silenced too: if the version works, it is what the
-    user asked for, and if not, `make_env` gives its own warning.
+    Its warning that a newer version exists is silenced too: if the version works, the user asked
+    for it, and if not, `make_env` issues its own warning.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
@@ -238,7 +238,7 @@ def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
 
 
 def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -> NoReturn:
-    """Name the wrong argument; a TypeError with another cause keeps its traceback."""
+    """Raise an error that names the invalid argument; other TypeErrors keep their traceback."""
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
@@ -276,7 +276,7 @@ def _raise_missing_dependency(
     env_id: str, made_id: str, failure: ImportError | error.Error
 ) -> NoReturn:
     what = env_id if env_id.rpartition(":")[2] == made_id else f"{env_id} (now {made_id})"
-    # Depending on the environment, its module or the failed import tells what is missing.
+    # Depending on the environment, its module or the failed import reveals the missing package.
     clues = f"{failure} {getattr(failure, 'name', '')} {gymnasium.registry[made_id].entry_point}"
     for clue, install in _DEPENDENCIES:
         if clue in clues.lower():

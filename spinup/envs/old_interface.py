@@ -1,10 +1,10 @@
-"""Environments with the old interface, behind Gymnasium's.
+"""Adapting environments with the old interface to Gymnasium's.
 
     env = adapt_interface(env)
 
 In the old interface, `step` returns four values and `reset` takes no seed and returns only an
-observation. `adapt_env` imports this module when it meets a class that is not known to have the
-new interface; environments of Gymnasium never need it.
+observation. `adapt_env` imports this module when it encounters a class that is not known to have
+the new interface; Gymnasium's own environments never need it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["InterfaceAdapter", "adapt_interface", "convert_space"]
 
 
 def adapt_interface(env: Any) -> Any:
-    """`env` itself if it is certain to have Gymnasium's interface, else an adapter around it."""
+    """Return `env` if it certainly has Gymnasium's interface, else an adapter around it."""
     if not isinstance(env, gymnasium.Env):
         return InterfaceAdapter(env)
     _adapt_below_wrappers(env)
@@ -38,15 +38,15 @@ def adapt_interface(env: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# Which classes are certain to have the new interface
+# Which classes certainly have the new interface
 # ---------------------------------------------------------------------------------------------
 
 
 def _adapt_below_wrappers(env: gymnasium.Env) -> None:
-    """Put an adapter under every wrapper that the environment below it may not satisfy.
+    """Insert an adapter under every wrapper whose inner environment may have the old interface.
 
     Methods inherited from Gymnasium's wrappers call `reset(seed=..., options=...)` and unpack five
-    values. Both fail on an old environment, so converting what a wrapper returns is too late.
+    values. Both fail on an old environment, so converting the wrapper's results would be too late.
     """
     for layer in layers(env):
         if not isinstance(layer, gymnasium.Wrapper):
@@ -62,11 +62,11 @@ def _adapt_below_wrappers(env: gymnasium.Env) -> None:
 
 
 def _keeps_interface(cls: type) -> bool:
-    """Whether `reset` and `step` of this class are certain to have the new interface.
+    """Return whether this class's `reset` and `step` certainly have the new interface.
 
-    What a method returns is known only when it is called, which must not happen here. A user's
-    class therefore counts as certain if its source says so, in `return` statements with two and
-    five values. "No" is always safe: it costs a wrapper, which inspects what is really returned.
+    A method's results are known only when it is called, which must not happen here. A user's class
+    is therefore considered certain if all `return` statements in its source have two and five
+    values. Answering False is always safe: it only adds a wrapper, which inspects the results.
     """
     for method, size in (("reset", 2), ("step", 5)):
         owner = defining_class(cls, method)
@@ -79,7 +79,7 @@ def _keeps_interface(cls: type) -> bool:
 
 
 def _returns_tuples_of(function: Any, size: int) -> bool:
-    """Whether the source of `function` is available and every `return` has `size` values."""
+    """Return whether the source of `function` is available and every `return` has `size` values."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -94,7 +94,7 @@ def _returns_tuples_of(function: Any, size: int) -> bool:
 
 
 def _own_returns(node: ast.AST) -> Iterator[ast.Return]:
-    """The `return` statements of a function, without those of functions defined inside it."""
+    """Yield a function's `return` statements, except those of nested functions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Return):
             yield child
@@ -103,7 +103,7 @@ def _own_returns(node: ast.AST) -> Iterator[ast.Return]:
 
 
 def _accepts(function: Callable, name: str) -> bool:
-    """Whether `name=...` may be passed; False where the signature cannot be read."""
+    """Return whether `name=...` may be passed; False if the signature cannot be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -130,17 +130,17 @@ _UNSEEDED = (
 _NO_OPTIONS = "takes no options in reset: they were ignored"
 
 
-@functools.cache  # so it warns once per class, however many environments and steps there are
+@functools.cache  # warns only once per class, however many environments and steps there are
 def _warn_once(cls: Any, what: str) -> None:
     warnings.warn(f"{cls.__name__} {what}", stacklevel=2)
 
 
 class InterfaceAdapter(Adapter, gymnasium.Env):
-    """Gymnasium's interface over an environment that may have the old one.
+    """Provides Gymnasium's interface for an environment that may have the old one.
 
-    It inspects the form of every result. An environment with the new interface therefore passes
-    through unchanged, and one that is only partly old works as well.
-    Attributes that are not part of the interface come from the wrapped environment.
+    It inspects the form of every result. Results of an environment with the new interface therefore
+    pass through unchanged, and an environment that is only partly old also works.
+    Attributes that are not part of the interface are taken from the wrapped environment.
     """
 
     def __init__(self, env: Any) -> None:
@@ -155,8 +155,8 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
             self._warn(_OLD)
 
     def __getattr__(self, name: str) -> Any:
-        # Called only when the normal lookup fails. Private names stop here: copy and pickle look
-        # up theirs before __init__ has run.
+        # Called only when the normal lookup fails. Private names are never forwarded: copy and
+        # pickle look up theirs before __init__ has run.
         if name.startswith("_") or "env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.env, name)
@@ -174,11 +174,11 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; returns `(observation, info)` whatever the environment returns.
+        """Start an episode; always return `(observation, info)`.
 
         The seed is passed to the environment's `seed(n)` if it has one, and to `reset(seed=n)` if
-        that takes one. `seed(n)` gets it modulo 2**31, because old environments pass it to
-        generators that accept no more.
+        `reset` takes a seed. `seed(n)` receives it modulo 2**31, because old environments pass it
+        to RNGs that accept no larger numbers.
         """
         result = self._seeded_reset(seed, options)
         if self._is_new_reset(result):
@@ -187,9 +187,9 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         return _as_observation(result, self.observation_space), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step; `(observation, reward, terminated, truncated, info)` whatever is returned.
+        """Take a step; always return `(observation, reward, terminated, truncated, info)`.
 
-        With the old four values, `done` is a truncation if `info["TimeLimit.truncated"]` is true
+        For the old four values, `done` is a truncation if `info["TimeLimit.truncated"]` is true
         and a termination otherwise, never both.
         """
         result = self.env.step(action)
@@ -209,12 +209,12 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         return o, float(np.asarray(r).item()), done and not truncated, truncated, info
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's `render` returns; None if it has none."""
+        """Return the result of the environment's `render`; None if it has none."""
         render = getattr(self.env, "render", None)
         return render(*args, **kwargs) if callable(render) else None
 
     def close(self) -> None:
-        """Close the environment, if it has a `close`."""
+        """Close the environment, if it has a `close` method."""
         close = getattr(self.env, "close", None)
         if callable(close):
             close()
@@ -236,7 +236,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         return self._call_reset(kwargs)
 
     def _call_reset(self, kwargs: dict[str, Any]) -> Any:
-        """Call `reset(**kwargs)`, dropping arguments that turn out not to be accepted.
+        """Call `reset(**kwargs)`, dropping arguments that are not accepted.
 
         A wrapper with `reset(**kwargs)` accepts everything and passes it to an environment that may
         accept nothing.
@@ -257,22 +257,22 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
                 self._warn(_UNSEEDED)
 
     def _seed_method(self) -> Callable[[int], Any] | None:
-        """The outermost `seed` in the stack: Gymnasium's wrappers do not forward it."""
+        """Return the outermost `seed` in the stack: Gymnasium's wrappers do not forward it."""
         methods = (getattr(layer, "seed", None) for layer in layers(self.env))
         return next((method for method in methods if callable(method)), None)
 
     def _is_new_reset(self, result: Any) -> bool:
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
             return False
-        # The observation of a Tuple space may itself be a pair that ends in a dict.
+        # A Tuple space's observation may itself be a pair that ends in a dict.
         space = self.observation_space
         return not (isinstance(space, spaces.Tuple) and space.contains(result))
 
 
 class _ResetAdapter(InterfaceAdapter):
-    """Takes a seed for an old environment below an old wrapper, and leaves its results old.
+    """Passes the seed to an old environment below an old wrapper, and keeps its results old.
 
-    A wrapper that unpacks four values but inherits Gymnasium's `reset` needs exactly that; the
+    A wrapper that unpacks four values but inherits Gymnasium's `reset` needs exactly this; the
     adapter around the wrapper converts its results.
     """
 
@@ -286,22 +286,22 @@ class _ResetAdapter(InterfaceAdapter):
 
 
 def _as_observation(o: Any, space: spaces.Space) -> Any:
-    """An array if the space is a Box: old environments return lists and scalars too."""
+    """Convert to an array if the space is a Box; old environments also return lists and scalars."""
     if isinstance(space, spaces.Box) and not isinstance(o, np.ndarray):
         return np.asarray(o, dtype=space.dtype).reshape(space.shape)
     return o
 
 
 # ---------------------------------------------------------------------------------------------
-# Spaces of other libraries
+# Spaces from other libraries
 # ---------------------------------------------------------------------------------------------
 
 
 def convert_space(space: Any) -> spaces.Space:
-    """A Gymnasium space from any object that has the attributes of one (old `gym`, user classes).
+    """Create a Gymnasium space from any object with a space's attributes (old `gym`, user classes).
 
-    Its attributes tell the kind: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own spaces
-    are returned as they are.
+    Its attributes determine the kind: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own
+    spaces are returned unchanged.
     """
     if isinstance(space, spaces.Space):
         return space
@@ -322,7 +322,7 @@ def convert_space(space: Any) -> spaces.Space:
             return spaces.Dict([(key, convert_space(sub)) for key, sub in space.spaces.items()])
         return spaces.Tuple([convert_space(sub) for sub in space.spaces])
     if hasattr(space, "n"):
-        # A MultiBinary has a shape with dimensions, a Discrete has none or ().
+        # A MultiBinary has a shape with dimensions; a Discrete has no shape, or ().
         if type(space).__name__ == "MultiBinary" or getattr(space, "shape", None):
             n = space.n
             return spaces.MultiBinary(int(n) if np.ndim(n) == 0 else [int(i) for i in n])

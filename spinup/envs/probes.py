@@ -1,20 +1,20 @@
-"""Small environments with known values and best actions, to find out which part of an algorithm is
-broken.
+"""Small environments with known values and best actions, to locate the broken part of an algorithm.
 
     env = gymnasium.make("spinup/ProbeTwoStep-v0").unwrapped
     env.true_value(obs, gamma)     # what the critic must learn
     env.optimal_action(obs)        # what the policy must learn; None if all are equal
 
-Each adds one thing to those before it, so the first one that is not learned names the fault:
+Each probe adds one aspect to the previous ones, so the first one that is not learned identifies the
+fault:
 
-- `ConstantReward`: the value of one observation (loss and optimizer of the critic).
+- `ConstantReward`: the value of one observation (the critic's loss and optimizer).
 - `ObservationReward`: values that depend on the observation.
 - `TwoStep`: discounting over one step.
-- `EpisodeEnd`: bootstrapping where an episode is truncated, and none where it terminates.
+- `EpisodeEnd`: bootstrapping where an episode is truncated, but not where it terminates.
 - `ActionReward`: a policy that prefers the better action; the bounds of each dimension of a Box.
 - `ActionObservationReward`: a policy that depends on the observation.
 
-All randomness comes from the seed given to `reset`. Wrong use is an error: an action outside the
+All randomness comes from the seed passed to `reset`. Misuse raises an error: an action outside the
 action space (an on-policy algorithm that does not clip), or a step after the end of an episode.
 """
 
@@ -42,7 +42,7 @@ _LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32
 
 
 def _action_space(actions: str) -> spaces.Space:
-    """A fresh action space; "Asymmetric" is a Box whose bounds differ by dimension and sign."""
+    """Create an action space; "Asymmetric" is a Box whose bounds differ by dimension and sign."""
     if actions == "Discrete":
         return spaces.Discrete(2)
     if actions == "DiscreteFrom5":
@@ -58,7 +58,7 @@ def _action_space(actions: str) -> spaces.Space:
     raise ValueError(f"a probe has no actions of the kind {actions!r}: see `_TARGETS`")
 
 
-# The best action if the observation is above zero, and if it is not.
+# The best action for a positive observation, and for any other.
 _TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
     {
         "Discrete": (1, 0),
@@ -72,7 +72,7 @@ _TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
 
 
 class ProbeEnv(gymnasium.Env):
-    """What the probes have in common: one observation of shape (1,), checks, known answers."""
+    """The probes' base class: one observation of shape (1,), checks, known answers."""
 
     metadata = {"render_modes": []}
 
@@ -84,11 +84,11 @@ class ProbeEnv(gymnasium.Env):
         self._running = False
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """The value of `obs` under the best policy (any policy, where actions do not matter)."""
+        """Return the value of `obs` under the best policy (any policy if actions do not matter)."""
         raise NotImplementedError
 
     def optimal_action(self, obs: Any) -> Any:
-        """The best action at `obs`, as the environment takes it; None if all are equal."""
+        """Return the best action at `obs`, in the environment's format; None if all are equal."""
         return None
 
     def reset(
@@ -102,7 +102,7 @@ class ProbeEnv(gymnasium.Env):
         return self._array(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One step; the action must be in the action space."""
+        """Take a step; the action must be in the action space."""
         if not self._running:
             raise RuntimeError("step was called on an episode that is over: call reset first")
         self._check(action)
@@ -122,7 +122,7 @@ class ProbeEnv(gymnasium.Env):
         return np.array([self._obs], dtype=np.float32)
 
     def _check(self, action: Any) -> None:
-        # Not `contains`: that refuses a float64 action in a float32 Box.
+        # Not `contains`, which rejects a float64 action in a float32 Box.
         space = self.action_space
         a = np.asarray(action)
         if isinstance(space, spaces.Box):
@@ -139,7 +139,7 @@ class ConstantReward(ProbeEnv):
     """One step, one observation, reward 1: the value is 1."""
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """1 for every observation and discount."""
+        """Return 1 for every observation and discount."""
         return 1.0
 
     def _advance(self, action: Any) -> tuple[float, bool, bool]:
@@ -147,10 +147,10 @@ class ConstantReward(ProbeEnv):
 
 
 class ObservationReward(ProbeEnv):
-    """One step, the observation is -1 or +1 at random and so is the reward: V(obs) = obs."""
+    """One step; observation and reward are both -1 or both +1, at random: V(obs) = obs."""
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """The observation itself."""
+        """Return the observation itself."""
         return float(np.asarray(obs).item())
 
     def _first_obs(self) -> float:
@@ -164,7 +164,7 @@ class TwoStep(ProbeEnv):
     """Observation 0 and no reward, then observation 1 and reward 1: the values are gamma and 1."""
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """`gamma` at the first observation, 1 at the second."""
+        """Return `gamma` at the first observation, 1 at the second."""
         return 1.0 if np.asarray(obs).item() > 0.5 else gamma
 
     def _advance(self, action: Any) -> tuple[float, bool, bool]:
@@ -173,13 +173,13 @@ class TwoStep(ProbeEnv):
 
 
 class EpisodeEnd(ProbeEnv):
-    """Reward 1 on each of `length` steps, then an end of the given kind.
+    """Reward 1 on each of `length` steps, then an end of the specified kind.
 
     end="truncated": the observation never changes and the episode is only truncated, so the value
     is that of an endless episode, `1 / (1 - gamma)`, everywhere.
     end="terminated": the observation is the fraction of the steps taken, and the value is the sum
-    of the remaining rewards, `1 + gamma + ...`, with nothing beyond the end.
-    end="none": as "truncated", but a time limit around the environment does the truncation.
+    of the remaining rewards, `1 + gamma + ...`, with zero value after the last step.
+    end="none": like "truncated", but a time limit around the environment truncates the episode.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class EpisodeEnd(ProbeEnv):
         self.length = length
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """The discounted sum of the rewards to come; 0 at the observation after a termination."""
+        """Return the discounted sum of future rewards; 0 at the observation after a termination."""
         if self.end != "terminated":
             return 1.0 / (1.0 - gamma) if gamma < 1.0 else float("inf")
         left = self.length - round(float(np.asarray(obs).item()) * self.length)
@@ -210,18 +210,18 @@ class EpisodeEnd(ProbeEnv):
 
 
 class ActionReward(ProbeEnv):
-    """One step, one observation; the reward tells how good the action was.
+    """One step, one observation; the reward measures how good the action was.
 
-    Discrete kinds: the share of the components that are right, scaled to -1 (none) .. +1 (all).
+    Discrete kinds: the fraction of correct components, scaled to -1 (none) .. +1 (all).
     Box kinds: minus the squared distance to the target, so the best value is 0.
     """
 
     def true_value(self, obs: Any, gamma: float) -> float:
-        """The reward of the best action."""
+        """Return the best action's reward."""
         return 0.0 if isinstance(self.action_space, spaces.Box) else 1.0
 
     def true_q(self, obs: Any, action: Any, gamma: float) -> float:
-        """The value of `action` at `obs`: its reward, as the episode ends with it."""
+        """Return the value of `action` at `obs`: its reward, because the episode then ends."""
         a = np.asarray(action, dtype=np.float64).reshape(-1)
         target = np.asarray(self.optimal_action(obs), dtype=np.float64).reshape(-1)
         if isinstance(self.action_space, spaces.Box):
@@ -229,7 +229,7 @@ class ActionReward(ProbeEnv):
         return 2.0 * float(np.mean(a == target)) - 1.0
 
     def optimal_action(self, obs: Any) -> Any:
-        """The target, whatever the observation."""
+        """Return the target, regardless of the observation."""
         return self._target(True)
 
     def _target(self, positive: bool) -> Any:
@@ -243,10 +243,10 @@ class ActionReward(ProbeEnv):
 
 
 class ActionObservationReward(ActionReward):
-    """As `ActionReward`, but the target depends on the random observation, -1 or +1."""
+    """Like `ActionReward`, but the target depends on the random observation, -1 or +1."""
 
     def optimal_action(self, obs: Any) -> Any:
-        """The target for the sign of the observation."""
+        """Return the target for the observation's sign."""
         return self._target(bool(np.asarray(obs).item() > 0))
 
     def _first_obs(self) -> float:

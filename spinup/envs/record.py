@@ -1,4 +1,4 @@
-"""What a run records about its environment: enough to make it again, as JSON.
+"""Recording a run's environment as JSON, so that it can be created again.
 
     env_record(make_env("LunarLander-v2"))   # {"id": "LunarLander-v3", "requested_id": ...}
 
@@ -20,21 +20,21 @@ __all__ = ["env_record", "wrapper_records"]
 
 
 def env_record(env: Any) -> dict[str, Any]:
-    """How to make this environment again, for `config.json` and saved policies.
+    """Record how to create this environment again, for `config.json` and saved policies.
 
-    Every value is JSON, or None if it is not known:
+    Every value is JSON, or None if it is unknown:
 
-    - `id`: what was made; `requested_id`: what the user asked `make_env` for;
-    - `module`: the module to import first, for ids given as `module:id`;
-    - `kwargs`: arguments of the constructor, without `render_mode`; `exact_kwargs`: False if some
-      of them had to be replaced by their `repr`;
+    - `id`: the ID that was created; `requested_id`: the ID that was passed to `make_env`;
+    - `module`: the module to import first, for IDs passed as `module:id`;
+    - `kwargs`: the constructor's arguments, without `render_mode`; `exact_kwargs`: False if some
+      of them had to be replaced with their `repr`;
     - `max_episode_steps`: the shortest time limit in force;
-    - `wrappers`: names of the wrappers, outermost first, without those of `adapt_env`;
-    - `wrapper_specs`: what `spinup.envs.wrappers` needs to apply them again, innermost first;
+    - `wrappers`: names of the wrappers, outermost first, without those added by `adapt_env`;
+    - `wrapper_specs`: the data from which `spinup.envs.wrappers` rebuilds them, innermost first;
     - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version.
 
     Args:
-        env: any environment, made by `make_env`, `gymnasium.make` or by hand.
+        env: any environment, created by `make_env`, by `gymnasium.make` or directly.
     """
     stack = list(layers(env))
     base = getattr(env, "unwrapped", stack[-1])
@@ -43,7 +43,7 @@ def env_record(env: Any) -> dict[str, Any]:
     requested = getattr(base, "_spinup_requested_id", None)
     kwargs = getattr(spec, "kwargs", None)
     if kwargs is None:
-        kwargs = getattr(spec, "_kwargs", None)  # the name in old gym
+        kwargs = getattr(spec, "_kwargs", None)  # the attribute's name in old gym
     exact = None
     if kwargs is not None:
         kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
@@ -69,9 +69,9 @@ def env_record(env: Any) -> dict[str, Any]:
 
 
 def wrapper_records(env: Any) -> list[dict[str, Any]]:
-    """Name, class and arguments of every wrapper, innermost first, as JSON.
+    """Return the name, class and arguments of every wrapper, innermost first, as JSON.
 
-    `kwargs` is None if the wrapper does not remember its arguments or JSON cannot hold them.
+    `kwargs` is None if the wrapper does not record its arguments or JSON cannot represent them.
     """
     wrappers = [layer for layer in layers(env) if not isinstance(layer, Adapter)][:-1]
     return [_record(wrapper) for wrapper in reversed(wrappers)]
@@ -94,7 +94,7 @@ def _record(wrapper: Any) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `_to_json` keeps the value (a tuple or an array becomes a list)."""
+    """Test whether `_to_json` preserves the value (a tuple or an array becomes a list)."""
     if isinstance(value, dict):
         return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The ids under which Gymnasium makes our environments, registered without importing them."""
+"""Registering this library's environments with Gymnasium, without importing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PROBES", "Probe", "register"]
 
 
 class Probe(NamedTuple):
-    """A registered probe environment; `spinup.envs.probes` has the classes."""
+    """A registered probe environment; the classes are in `spinup.envs.probes`."""
 
     id: str
     class_name: str
@@ -38,7 +38,7 @@ def _probe(
     return Probe(f"spinup/Probe{name}{suffix}-v0", class_name, MappingProxyType(kwargs), limit)
 
 
-# Value probes exist for discrete and for continuous actions, action probes for every kind.
+# Value probes exist for discrete and continuous actions, action probes for every kind.
 PROBES: tuple[Probe, ...] = (
     *(
         probe
@@ -71,7 +71,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 def register() -> None:
-    """Register our environments with Gymnasium; ids that are already there are left alone."""
+    """Register our environments with Gymnasium; leave IDs that are already registered alone."""
     for probe in PROBES:
         if probe.id not in gymnasium.registry:
             gymnasium.register(

@@ -1,4 +1,4 @@
-"""The wrapper around environments whose spaces networks cannot use as they are."""
+"""The wrapper for environments whose spaces networks cannot use directly."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spinup.utils.errors import SpinupError
 
 
 class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
-    """Observations as one float32 array, discrete actions counted from zero.
+    """Converts observations to one float32 array and numbers discrete actions from zero.
 
     A Discrete observation becomes a one-hot vector; MultiDiscrete, MultiBinary, Dict and Tuple are
-    flattened as Gymnasium does it. A Box of any shape but () keeps its shape and dtype.
-    Networks number discrete actions from 0; the environment receives `start + a` for an action `a`.
+    flattened in Gymnasium's order. A Box of any shape but () keeps its shape and dtype.
+    Networks number discrete actions from 0; for action `a`, the environment receives `start + a`.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -64,7 +64,7 @@ class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructor
         space = self._raw
         assert isinstance(space, spaces.Discrete)
         index = int(o) - int(space.start)
-        if not 0 <= index < space.n:  # a negative index would silently mean another state
+        if not 0 <= index < space.n:  # a negative index would silently select another state
             raise SpinupError(
                 f"the environment returned the observation {o}, which is not in its "
                 f"observation space {space}: correct one of them"

@@ -1,4 +1,4 @@
-"""Spaces as JSON: `space_from_json(space_to_json(space)) == space`."""
+"""Converting spaces to and from JSON: `space_from_json(space_to_json(space)) == space`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ MAX_ELEMENTS = 10**8
 
 
 def _bound_to_json(values: np.ndarray, bounded: np.ndarray, unbounded: str) -> Any:
-    """One number if all are equal, else a flat list; infinities as strings (JSON has none).
+    """Return one number if all are equal, else a flat list; infinities as strings (JSON has none).
 
-    An integer Box stores "unbounded" separately, because its dtype cannot hold an infinity.
+    An integer Box stores "unbounded" separately, because its dtype cannot represent an infinity.
     """
     flat = [
         value if is_bounded else unbounded
         for value, is_bounded in zip(values.ravel().tolist(), bounded.ravel(), strict=True)
     ]
-    # compared as text, because 0.0 == -0.0 and the two are different bits
+    # compare as text, because 0.0 == -0.0 although their bits differ
     return flat[0] if len({repr(value) for value in flat}) == 1 else flat
 
 
 def _bound_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     values = value if isinstance(value, list) else [value]
     if any(isinstance(v, str) for v in values):
-        # Box takes infinite bounds of integer spaces as floats and marks them unbounded itself.
+        # Box accepts infinite bounds of integer spaces as floats and marks them as unbounded.
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
     array = np.array([float(v) if isinstance(v, str) else v for v in values], dtype=dtype)
     return array.reshape(shape) if isinstance(value, list) else np.full(shape, array[0])
 
 
 def space_to_json(space: spaces.Space) -> dict[str, Any]:
-    """A space as a dict that `json.dumps(..., allow_nan=False)` takes; undone by `space_from_json`.
+    """Convert a space to a dict of strict JSON data; `space_from_json` converts it back.
 
     Raises:
         SpinupError: the space is not a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple,
@@ -89,7 +89,7 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
 
 
 def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
-    """The space that `space_to_json` described; nothing in `d` is executed.
+    """Rebuild the space that `space_to_json` described; nothing in `d` is executed.
 
     Raises:
         SpinupError: `d` does not describe a space.
@@ -118,7 +118,7 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     kind = d["type"]
     if kind == "Box":
         shape, dtype = tuple(d["shape"]), np.dtype(d["dtype"])
-        if math.prod(shape) > MAX_ELEMENTS:  # the arrays of its bounds would fill the memory
+        if math.prod(shape) > MAX_ELEMENTS:  # the bounds' arrays would fill the memory
             raise SpinupError(
                 f"a space of shape {str(shape)[:60]} is too large to be real: save the policy again"
             )
@@ -126,7 +126,7 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     if kind == "Discrete":
         dtype = np.dtype(d.get("dtype", "int64"))
-        # Older Gymnasium releases have no `dtype` argument and know int64 only.
+        # Older Gymnasium releases have no `dtype` argument and support only int64.
         extra = {} if dtype == np.int64 else {"dtype": dtype.type}
         return spaces.Discrete(int(d["n"]), start=int(d["start"]), **extra)
     if kind == "MultiDiscrete":

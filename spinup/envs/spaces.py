@@ -1,4 +1,4 @@
-"""The questions an algorithm asks about spaces before it trains.
+"""Checks and properties of spaces that algorithms need before training.
 
 check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete"))
 """
@@ -19,7 +19,7 @@ OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
 
 
 def name_of(space: Any) -> str:
-    """A space in a sentence: its repr, cut if the bounds of many dimensions would fill a screen."""
+    """Describe a space in a message: its repr, truncated if many bounds would fill a screen."""
     text = " ".join(repr(space).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
@@ -35,7 +35,7 @@ def _and(words: Iterable[str]) -> str:
 
 
 def observation_fault(space: Any) -> str | None:
-    """Why networks cannot take these observations, as words after "which"; None if they can."""
+    """Return why networks cannot use these observations, to follow "which"; None if they can."""
     if isinstance(space, spaces.Box):
         return "has no elements" if 0 in space.shape else None
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -51,16 +51,16 @@ def observation_fault(space: Any) -> str | None:
 def check_spaces(
     algo: str, observation_space: Any, action_space: Any, allowed: tuple[str, ...]
 ) -> None:
-    """Refuse spaces that `algo` cannot work with, before training.
+    """Reject spaces that `algo` does not support, before training.
 
     Args:
         algo: the algorithm's name, for the message.
-        observation_space: the environment's, before or after `adapt_env`.
-        action_space: the environment's.
+        observation_space: the environment's observation space, before or after `adapt_env`.
+        action_space: the environment's action space.
         allowed: kinds of action spaces the algorithm supports, e.g. `("Box", "Discrete")`.
 
     Raises:
-        SpinupError: names the algorithm, the space and what is supported.
+        SpinupError: names the algorithm, the space and the supported spaces.
     """
     fault = observation_fault(observation_space)
     if fault:
@@ -91,10 +91,10 @@ def check_spaces(
 
 
 def require_finite_bounds(algo: str, space: spaces.Box) -> None:
-    """Refuse a Box whose bounds are infinite, for algorithms that squash actions into them.
+    """Reject a Box with infinite bounds, for algorithms that squash actions into the bounds.
 
-    Bounds so wide that their difference overflows float32 count as infinite, because the scale of
-    the squash would be (`np.finfo(np.float32).max` is a common way to write "none").
+    Bounds so wide that their difference overflows float32 count as infinite, because the squashing
+    scale would be infinite (`np.finfo(np.float32).max` is a common way to write "none").
     """
     with np.errstate(over="ignore", invalid="ignore"):
         width = space.high.astype(np.float32) - space.low.astype(np.float32)
@@ -114,7 +114,7 @@ DENSITIES = ("sac", "acer")
 
 
 def require_width(algo: str, space: spaces.Box) -> None:
-    """Refuse a dimension with a single value, for policies that have a density over it."""
+    """Reject a dimension with a single value, for policies that need a density over it."""
     equal = np.flatnonzero((space.high <= space.low).ravel())
     if equal.size:
         i = int(equal[0])
@@ -130,22 +130,22 @@ def require_width(algo: str, space: spaces.Box) -> None:
 
 
 def stored_dtype(space: Any) -> np.dtype[Any]:
-    """The dtype of stored observations: float32 for floats, the space's own for all others."""
+    """Return the dtype of stored observations: float32 for floats, otherwise the space's own."""
     return np.dtype(np.float32) if np.issubdtype(space.dtype, np.floating) else space.dtype
 
 
 def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Shape of one action in a buffer."""
+    """Return the shape of one action in a buffer."""
     return tuple(space.shape or ())
 
 
 def act_dtype(space: spaces.Space[Any]) -> Any:
-    """The dtype of stored actions: float32 for continuous ones, integers for all others."""
+    """Return the dtype of stored actions: float32 for continuous ones, otherwise integers."""
     return np.float32 if isinstance(space, spaces.Box) else np.int64
 
 
 def transition_bytes(observation_space: Any, action_space: Any) -> int:
-    """Bytes of one transition `obs, act, rew, obs2, done` in a replay buffer."""
+    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer."""
     obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
     act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
     return 2 * obs + act + 4 + 1  # rew is a float32, done a bool

@@ -1,12 +1,12 @@
-"""Environments that run side by side, each an endless stream of episodes.
+"""Environments that run side by side, each as an endless stream of episodes.
 
-An algorithm sees `num_envs` current observations, passes in `num_envs` actions and gets the
-transitions. When an episode ends, the next one starts at once. The last observation of an episode
-(`next_obs`) is never confused with the first one of the next episode (`obs`).
+An algorithm sees `num_envs` current observations, passes `num_envs` actions and receives the
+transitions. When an episode ends, the next one starts at once. An episode's last observation
+(`next_obs`) is kept separate from the next episode's first observation (`obs`).
 
-Each stream draws a new seed for every episode from its own generator. The reset seed and the
-actions since then are enough to restore a deterministic environment bit for bit. This is how a
-stopped run continues in the middle of an episode.
+Each stream draws a new seed for every episode from its own RNG. The reset seed and the subsequent
+actions are enough to restore a deterministic environment bit for bit, so a stopped run can continue
+in the middle of an episode.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def make_streams(
     max_ep_len: int,
     vector: str = "sync",
 ) -> Streams | VectorStreams:
-    """`num_envs` streams of episodes of the environments that `env_fn` makes.
+    """Create `num_envs` streams of episodes from the environments that `env_fn` creates.
 
     `seeds(i)` is the seed sequence of environment i. `vector='async'` runs each environment in its
     own process. `env_fn` may return a Gymnasium `VectorEnv`, whose size then replaces `num_envs`.
-    Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are taken apart, so that each of their
+    Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are split up, so that each of their
     environments can be seeded, restarted and restored individually.
     """
     first = env_fn()
@@ -73,7 +73,7 @@ def make_streams(
 
 
 def one_env(env_fn: Callable[[], Any]) -> Any:
-    """One environment of the kind that `env_fn` makes, taken out of a vector if it makes those."""
+    """Return one environment created by `env_fn`, taken out of a vector if it creates vectors."""
     env = env_fn()
     if isinstance(env, AsyncVectorEnv):
         make = env.env_fns[0]
@@ -85,9 +85,9 @@ def one_env(env_fn: Callable[[], Any]) -> Any:
 
 
 class Streams:
-    """Environments of this process, stepped one after the other."""
+    """Environments in this process, stepped one after another."""
 
-    has_single_envs = True  # test episodes can be played in an environment that `env_fn` makes
+    has_single_envs = True  # test episodes can run in an environment that `env_fn` creates
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Streams:
     ):
         self.envs = list(envs)
         self.num_envs = n = len(self.envs)
-        # An environment that lives in this process and can be asked questions, or None.
+        # An environment in this process whose attributes can be read, or None.
         self.local_env: Any = self.envs[0]
         self.max_ep_len = max_ep_len
         self.observation_space = self.envs[0].observation_space
@@ -109,12 +109,12 @@ class Streams:
             env.observation_space.seed(int(observation_seed))
         shape = (n, *self.observation_space.shape)
         dtype = stored_dtype(self.observation_space)
-        self.obs = np.zeros(shape, dtype)  # the observations that the next actions are chosen from
-        self.next_obs = np.zeros(shape, dtype)  # the observations that the last actions led to
+        self.obs = np.zeros(shape, dtype)  # the observations from which actions are chosen
+        self.next_obs = np.zeros(shape, dtype)  # the observations after the last actions
         self.rew = np.zeros(n)
         self.terminated = np.zeros(n, dtype=bool)
         self.truncated = np.zeros(n, dtype=bool)
-        self.valid: np.ndarray | None = None  # every transition counts
+        self.valid: np.ndarray | None = None  # None: every transition is valid
         self.ended: list[int] = []  # streams whose episode ended in the last step
         self.finished: list[tuple[float, int]] = []  # return and length of finished episodes
         self._ep_seed = [0] * n
@@ -123,29 +123,29 @@ class Streams:
         self._started = False
 
     def start(self) -> None:
-        """Begin the first episode of every stream, once."""
+        """Begin every stream's first episode, once."""
         if not self._started:
             for i in range(self.num_envs):
                 self._reset(i)
             self._started = True
 
     def _reset(self, i: int) -> None:
-        """Start a new episode of stream i from a fresh seed."""
+        """Start a new episode of stream i with a new seed."""
         seed = int(self._rngs[i].integers(2**31 - 1))
         self.obs[i] = self.envs[i].reset(seed=seed)[0]
         self._ep_seed[i], self._ep_act[i], self._ep_ret[i] = seed, [], 0.0
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Step every environment: `next_obs, rew, terminated, truncated`, one row per environment.
+        """Step every environment; return `next_obs, rew, terminated, truncated`, one row for each.
 
-        The next step overwrites these arrays: copy what you keep.
+        The next step overwrites these arrays: copy any data that you keep.
         """
         if self.ended:
             self.terminated[:] = False
             self.truncated[:] = False
             self.ended = []
         next_obs = self.next_obs
-        kept = np.array(act)  # an environment may modify the array it is given
+        kept = np.array(act)  # an environment may modify the array that it receives
         for i, env in enumerate(self.envs):
             o2, r, terminated, truncated, _ = env.step(act[i])
             next_obs[i] = o2
@@ -154,7 +154,7 @@ class Streams:
             episode.append(kept[i])
             self._ep_ret[i] += float(r)
             if terminated or truncated or len(episode) >= self.max_ep_len:
-                # A terminal state stays terminal if a time limit is reached in the same step.
+                # A terminal state stays terminal even if a time limit is reached in the same step.
                 self.terminated[i] = bool(terminated)
                 self.truncated[i] = not terminated
                 self.ended.append(i)
@@ -168,15 +168,15 @@ class Streams:
         return next_obs, self.rew, self.terminated, self.truncated
 
     def stepping(self) -> np.ndarray:
-        """The streams that will take a step with the next actions: all of them."""
+        """Return the streams that will take a step with the next actions: all of them."""
         return np.arange(self.num_envs)
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns and lengths of the episodes that finished since the last call."""
+        """Return the returns and lengths of the episodes that finished since the last call."""
         return pop(self.finished)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue every episode where it is."""
+        """Return all the state needed to continue every episode."""
         return {
             "started": self._started,
             "finished": [list(pair) for pair in self.finished],
@@ -188,10 +188,10 @@ class Streams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Restore every environment by replaying its episode; returns those that differ.
+        """Restore every environment by replaying its episode; return the indices that differ.
 
-        If an environment does not return to the same observation (it draws from a generator that
-        no seed reaches, or keeps state between episodes), its stream starts a new episode.
+        If an environment does not return to the same observation (it uses an RNG that is never
+        seeded, or keeps state between episodes), its stream starts a new episode.
         """
         self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
         self._started = bool(state["started"])
@@ -228,13 +228,13 @@ class Streams:
         return different
 
     def record(self) -> dict[str, Any]:
-        """How to make the environment again; see `env_record`."""
+        """Return how to create the environment again; see `env_record`."""
         from spinup.envs.record import env_record
 
         return env_record(self.envs[0])
 
     def close(self) -> None:
-        """Nothing to close: environments that `env_fn` made in this process belong to the user."""
+        """Do nothing: environments that `env_fn` created in this process belong to the user."""
 
 
 def pop(finished: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Streams of a vector environment that the user wrote, which `env_fn` returns."""
+"""Streams of a user-defined vector environment returned by `env_fn`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["VectorStreams"]
 class VectorStreams:
     """A user's vector environment, which restarts its episodes by its own rule.
 
-    Its environments cannot be restored one by one: a resumed run starts new episodes and says so.
+    Its environments cannot be restored individually: a resumed run starts new episodes and warns.
     """
 
     has_single_envs = False
@@ -59,7 +59,7 @@ class VectorStreams:
             self._started = True
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As `Streams.step`; rows where `valid` is False are resets, not transitions."""
+        """Like `Streams.step`, but rows where `valid` is False are resets, not transitions."""
         o2, rew, terminated, truncated, info = self.env.step(np.asarray(act))
         terminated, truncated = np.array(terminated), np.array(truncated)
         self.valid = ~self._resetting
@@ -97,15 +97,15 @@ class VectorStreams:
         )
 
     def stepping(self) -> np.ndarray:
-        """The streams that will take a step with the next actions; the others will be reset."""
+        """Return the streams that will step with the next actions; the others will be reset."""
         return np.flatnonzero(~self._resetting)
 
     def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns and lengths of the episodes that finished since the last call."""
+        """Return the returns and lengths of the episodes that finished since the last call."""
         return pop(self.finished)
 
     def state_dict(self) -> dict[str, Any]:
-        """The generator and the finished episodes; running episodes cannot be saved."""
+        """Return the RNG and the finished episodes; running episodes cannot be saved."""
         return {
             "started": self._started,
             "finished": [list(pair) for pair in self.finished],
@@ -114,7 +114,7 @@ class VectorStreams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Continue with new episodes in every environment, and say so."""
+        """Start new episodes in every environment, with a warning."""
         self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
         self._rng.bit_generator.state = state["rng"]
         self._started = False
@@ -130,8 +130,8 @@ class VectorStreams:
         return list(range(self.num_envs))
 
     def record(self) -> dict[str, Any]:
-        """How to make the environment again; see `env_record`."""
+        """Return how to create the environment again; see `env_record`."""
         return env_record(self.env)
 
     def close(self) -> None:
-        """Nothing to close: the environment belongs to the user."""
+        """Do nothing: the environment belongs to the user."""

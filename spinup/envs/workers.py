@@ -33,13 +33,13 @@ class WorkerStreams(Streams):
         self.local_env = None
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As `Streams.step`, but all environments step at the same time."""
+        """Like `Streams.step`, but all environments step at the same time."""
         for env, a in zip(self.envs, act, strict=True):
             env.begin_step(a)
         return super().step(act)
 
     def record(self) -> dict[str, Any]:
-        """How to make the environment again, as its worker process recorded it."""
+        """Return how to create the environment again, as recorded by its worker process."""
         return self.envs[0].record
 
     def close(self) -> None:
@@ -54,16 +54,16 @@ class WorkerEnv:
     _DIED = "the worker process of an environment died: see its output above"
 
     def __init__(self, env_fn: Callable[[], Any], context: Any, siblings: Sequence[Any]):
-        self._stepping = False  # a step was started and its result not fetched yet
+        self._stepping = False  # True while a step is running or its result is not yet fetched
         self._pipe, child = context.Pipe()
         payload = cloudpickle.dumps(env_fn)
-        # A forked child inherits our ends of the other pipes and must close them. Otherwise the
+        # A forked child inherits our ends of the other pipes and must close them. Otherwise, the
         # workers would not notice that their parent was killed.
         inherited = [self._pipe, *siblings] if context.get_start_method() == "fork" else []
         self._process = context.Process(target=_work, args=(child, payload, inherited), daemon=True)
         self._process.start()
         child.close()
-        # At exit the pipe must be closed before multiprocessing waits for its processes.
+        # At exit, the pipe must be closed before multiprocessing waits for its processes.
         multiprocessing.util.Finalize(self, self._pipe.close, exitpriority=10)
         self.observation_space, self.action_space, self.record = self.receive()
 
@@ -85,17 +85,17 @@ class WorkerEnv:
         return value
 
     def reset(self, seed: int | None = None) -> Any:
-        """As Gymnasium's `reset`."""
+        """Like Gymnasium's `reset`."""
         self.send("reset", seed)
         return self.receive()
 
     def begin_step(self, action: Any) -> None:
-        """Start a step without waiting; the next call of `step` returns its result."""
+        """Start a step without waiting; the next call to `step` returns its result."""
         self.send("step", action)
         self._stepping = True
 
     def step(self, action: Any) -> Any:
-        """As Gymnasium's `step`."""
+        """Like Gymnasium's `step`."""
         if not self._stepping:
             self.send("step", action)
         self._stepping = False
@@ -110,8 +110,8 @@ class WorkerEnv:
 
 
 def start_workers(env_fns: Sequence[Callable[[], Any]]) -> list[WorkerEnv]:
-    """One worker process per environment."""
-    # fork needs no guard for `__main__` in the user's script, but it is safe only on Linux.
+    """Start one worker process per environment."""
+    # fork needs no `__main__` guard in the user's script, but it is safe only on Linux.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     workers: list[WorkerEnv] = []
     for env_fn in env_fns:
@@ -135,5 +135,5 @@ def _work(pipe: Any, payload: bytes, inherited: Sequence[Any]) -> None:
             pipe.send((True, answer if command == "reset" else (*answer, {})))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-    except BaseException:  # the parent must learn of any failure
+    except BaseException:  # any failure must be reported to the parent
         pipe.send((False, traceback.format_exc()))

@@ -1,11 +1,11 @@
-"""Rebuilds the wrappers of an environment from the records of `spinup.envs.record`.
+"""Rebuilding an environment's wrappers from the records of `spinup.envs.record`.
 
     records = wrapper_records(env)                 # innermost first
-    env, missing = rewrap(make, records)           # `make(limit)` makes the environment inside
+    env, missing = rewrap(make, records)           # `make(limit)` creates the inner environment
 
-Gymnasium's own wrappers remember their arguments. Those in `REBUILT` only transform what passes
-through them, so rebuilding one from a file can do no harm. Any other class has to be imported by
-name, which runs its module and therefore needs the caller's consent.
+Gymnasium's own wrappers record their arguments. Those in `REBUILT` only transform data that passes
+through them, so rebuilding one from a file can do no harm. Any other class must be imported by
+name, which executes its module and therefore requires the caller's consent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REBUILT = frozenset(
         "TimeLimit",
     }
 )
-# Wrappers that change nothing for a policy: left out silently.
+# Wrappers that do not affect a policy: left out silently.
 _UNNEEDED = frozenset(
     {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
 )
@@ -59,10 +59,10 @@ _UNNEEDED = frozenset(
 def rewrap(
     make: Callable[[int], Any], records: Sequence[Any], trust: bool = False
 ) -> tuple[Any, list[str]]:
-    """An environment inside the wrappers that `records` describe.
+    """Create an environment with the wrappers that `records` describe.
 
     Args:
-        make: makes the environment with the given time limit (-1: none).
+        make: creates the environment with a given time limit (-1: none).
         records: the result of `wrapper_records`, as read from a file.
         trust: import classes other than Gymnasium's by the names in the records.
 
@@ -104,7 +104,7 @@ def _is_limit(record: dict[str, Any]) -> bool:
 
 
 def _names(env: Any) -> list[str]:
-    """The wrappers that `gymnasium.make` has applied by itself."""
+    """Return the names of the wrappers that `gymnasium.make` itself applied."""
     names = [record["name"] for record in wrapper_records(env)]
     return [name for name in names if name not in _UNNEEDED]
 

@@ -1,4 +1,4 @@
-"""An argument parser that reports wrong input in one sentence."""
+"""An argument parser that reports invalid input in one sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spinup.utils.errors import SpinupError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that raises `SpinupError` instead of printing its usage, and suggests flags."""
+    """An argument parser that raises `SpinupError` instead of printing usage and suggests flags."""
 
     def error(self, message: str) -> NoReturn:
-        """Called by argparse for every wrong command line."""
+        """Raise a `SpinupError`; argparse calls this for every invalid command line."""
         hint = f"; '{self.prog} --help' explains the arguments"
         unknown = re.match(r"unrecognized arguments: (-\S+)", message)
         if unknown:
@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """The type of a flag whose value is a whole number of at least `least`."""
+    """Return the type of a flag whose value is a whole number of at least `least`."""
 
     def convert(text: str) -> int:
         try:
@@ -33,7 +33,7 @@ def whole(least: int) -> Callable[[str], int]:
         except ValueError:
             number = least - 1
         if number < least:
-            # argparse puts the flag's name in front
+            # argparse prepends the flag's name
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
         return number
 

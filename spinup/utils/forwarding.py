@@ -1,4 +1,4 @@
-"""Old import paths: modules that only forward names to where the code lives now."""
+"""Old import paths: modules that only forward names to the code's new location."""
 
 import importlib
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from typing import Any
 
 
 def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a module whose names live elsewhere (PEP 562).
+    """Return `__getattr__` and `__dir__` for a module whose names are defined elsewhere (PEP 562).
 
-    A module is imported when a name in it is first used, so that importing the old path loads
-    nothing else.
+    A target module is imported when one of its names is first used, so that importing the old path
+    loads nothing else.
 
     Args:
-        targets: the modules that have the names, looked through in this order.
-        moved: single names of other modules, and those modules.
+        targets: the modules that define the names, searched in this order.
+        moved: individual names from other modules, each with its module.
     """
 
     def getattribute(name: str) -> Any:
@@ -31,6 +31,6 @@ def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable
 
 
 def run_main(target: str) -> int:
-    """Run `target` as a program, for `python -m` of the old path; its exit status."""
+    """Run `target` as a program, for `python -m` with the old path; return its exit status."""
     status: int | None = importlib.import_module(target).main()
     return status or 0

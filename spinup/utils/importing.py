@@ -1,14 +1,14 @@
-"""Finding an object by the names that a file recorded for it."""
+"""Importing an object by the names that a file recorded for it."""
 
 import importlib
 from typing import Any
 
 
 def import_object(module: str, qualname: str) -> Any:
-    """The object that `module` calls `qualname` (`Class` or `Outer.Inner`).
+    """Return the object `qualname` (`Class` or `Outer.Inner`) from `module`.
 
-    This executes the module: call it only with names that the user trusts. Every name that leads
-    nowhere is an `ImportError`.
+    This executes the module: call it only with names that the user trusts. Raises `ImportError`
+    for every name that cannot be resolved.
     """
     try:
         found: Any = importlib.import_module(module)

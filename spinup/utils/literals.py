@@ -1,4 +1,4 @@
-"""Values written as text: numbers, names, lists and dicts, read without executing anything."""
+"""Parsing values written as text (numbers, names, lists and dicts) without executing anything."""
 
 import ast
 import warnings
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def parse_value(word: str) -> Any:
-    """A Python literal as its value, any other word as the text it is; nothing is executed."""
+    """Return a Python literal's value, or any other word as a string; nothing is executed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -17,7 +17,7 @@ def parse_value(word: str) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `value` is made of what JSON knows: no bytes, sets, complex numbers, Ellipsis."""
+    """Test whether `value` is plain JSON data: no bytes, sets, complex numbers or Ellipsis."""
     if isinstance(value, list | tuple):
         return all(_is_plain(v) for v in value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The path that user code imports the loggers from; they live in `spinup.runs.logger`."""
+"""The path from which user code imports the loggers, which are in `spinup.runs.logger`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Memory: how much is free, whether something fits, and a faster allocator."""
+"""Memory: checking how much is free, and making the allocator faster."""
 
 import ctypes
 import os
@@ -8,7 +8,7 @@ from spinup.utils.errors import SpinupError
 
 
 def check_memory(what: str, nbytes: int) -> None:
-    """Refuse to start `what` if it needs more memory than this machine has free."""
+    """Raise a `SpinupError` if `what` needs more memory than this machine has free."""
     available = available_memory()
     if available is not None and nbytes > available:
         raise SpinupError(
@@ -18,7 +18,7 @@ def check_memory(what: str, nbytes: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes this process may still use, or None where the system does not say."""
+    """Return how many bytes this process may still use, or None if the OS does not report it."""
     found = []
     try:
         with open("/proc/meminfo") as file:
@@ -28,7 +28,7 @@ def available_memory() -> int | None:
         if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
             return None
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    # A container may have less than its machine (control groups, versions 2 and 1).
+    # A container may have less memory than its machine (control groups, versions 2 and 1).
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (
@@ -42,12 +42,12 @@ def available_memory() -> int | None:
                 if text != "max":
                     found.append(max(0, int(text) - int(file2.read())))
         except (OSError, ValueError):
-            continue  # no such limit here
+            continue  # this limit does not exist here
     return min(found)
 
 
 def size_text(nbytes: float) -> str:
-    """A number of bytes in a readable unit: `1.5 MiB`."""
+    """Format a number of bytes in a readable unit: `1.5 MiB`."""
     for unit in ("bytes", "KiB", "MiB"):
         if nbytes < 1024:
             return f"{nbytes:.1f} {unit}"
@@ -56,10 +56,10 @@ def size_text(nbytes: float) -> str:
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep freed blocks instead of returning them to the system.
+    """Ask glibc to keep freed blocks instead of returning them to the OS.
 
     An update frees and allocates the same megabyte-sized activations hundreds of times per second.
-    Without this, the system maps them in page by page each time: a fifth of an update's time.
+    Without this, the OS maps them in page by page each time, which takes a fifth of the update.
     """
     if sys.platform != "linux" or os.environ.get("SPINUP_MALLOC") == "system":
         return

@@ -1,13 +1,13 @@
-"""What the launcher of an MPI job and its processes agree on.
+"""The protocol between the launcher of an MPI job and the job's processes.
 
-The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. In it are a small
-table, where every process counts its steps and collective operations, and the error that ended a
-process. The folder and the job are named by environment variables.
+The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. It contains a
+small table, in which every process counts its steps and collective operations, and the error that
+ended a process. Environment variables contain the folder's path and the job's name.
 """
 
-JOB_VARIABLE = "SPINUP_MPI_JOB"  # the folder; a new one each time the job is started
-ID_VARIABLE = "SPINUP_MPI_JOB_ID"  # stays the same when a job is restarted; set if it may be
-TIME_VARIABLE = "SPINUP_MPI_JOB_TIME"  # when the job was started for the first time
+JOB_VARIABLE = "SPINUP_MPI_JOB"  # the folder; a new one for each launch
+ID_VARIABLE = "SPINUP_MPI_JOB_ID"  # unchanged across restarts; set only for restartable jobs
+TIME_VARIABLE = "SPINUP_MPI_JOB_TIME"  # when the job was first launched
 LOG_VARIABLE = "SPINUP_MPI_LOG_ALL_RANKS"
 
 INSTALL = "pip install 'spinup[mpi]'"
@@ -16,6 +16,6 @@ INSTALL = "pip install 'spinup[mpi]'"
 ENTERED, LEFT, STEPS, RUNNING = range(4)
 COLUMNS = 4
 
-# A process that fails leaves its last words in a file whose name starts with one of these: an error
-# of the program, or of MPI, which fails in one process when another is gone.
+# A failing process writes its error to a file whose name starts with one of these: an error of the
+# program, or an MPI error, which occurs in one process after another process has died.
 ERROR, LOST = "error", "lost"

@@ -2,8 +2,9 @@
 
 A program that asks for n processes becomes the *launcher*. It starts itself n times under `mpirun`,
 waits, and exits with their status. On Ctrl-C and SIGTERM, it asks the processes to save and stop.
-If a process fails, it prints that traceback last; if one hangs, it says which. If one was killed
-and restarts are allowed, it starts the job again from the last checkpoint.
+If a process fails, the launcher prints its traceback last; if a process hangs, the launcher reports
+its rank. If a process was killed and restarts are allowed, it restarts the job from the last
+checkpoint.
 
 `mpi_job.py` defines how the launcher and the processes communicate. Only a program that starts a
 job imports this module.
@@ -43,7 +44,7 @@ from spinup.utils.mpi_job import (
     TIME_VARIABLE,
 )
 
-# Seconds that mpirun has to end all processes after one has failed.
+# Seconds that mpirun has to end all processes after one of them fails.
 _GRACE = 5.0
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -55,12 +56,12 @@ class Launch:
 
     Attributes:
         n: the number of processes.
-        bind_to_core: keep each process on its own core.
+        bind_to_core: pin each process to its own core.
         hosts: the machines, `a,b`, or `a:4,b:4` with the number of processes on each.
         hostfile: a file for `mpirun` with one machine per line.
         max_restarts: how many times a job that lost a process restarts from its checkpoint.
-        log_all_ranks: a folder for the output of the other processes, which is dropped by default.
-        timeout: seconds without a sign of life after which a process counts as hanging.
+        log_all_ranks: a folder for the other ranks' output, which is discarded by default.
+        timeout: seconds without progress after which a process is considered hung.
     """
 
     n: int
@@ -87,7 +88,7 @@ def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
 
 
 def find_mpirun() -> str:
-    """The `mpirun` next to the interpreter, else the one on PATH."""
+    """Find the `mpirun` next to the interpreter, otherwise the one on PATH."""
     beside = Path(sys.executable).parent
     for name in ("mpirun", "mpiexec"):
         found = shutil.which(name, path=str(beside)) or shutil.which(name)
@@ -99,7 +100,7 @@ def find_mpirun() -> str:
 def mpirun_command(
     launch: Launch, program: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """The command line that starts `program` in `environment`, with the settings of `launch`."""
+    """Return the command line that starts `program` in `environment` with `launch`'s settings."""
     mpirun = find_mpirun()
     told = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
     if "HYDRA" in told.stdout.upper():  # MPICH and Intel MPI
@@ -107,7 +108,7 @@ def mpirun_command(
         command += ["-bind-to", "core"] if launch.bind_to_core else []
         command += ["-f", launch.hostfile] if launch.hostfile else []
         command += ["-hosts", launch.hosts] if launch.hosts else []
-        # these pass all variables on to the other machines
+        # these launchers pass all variables on to the other machines
     else:  # Open MPI
         command = [mpirun, "-np", str(launch.n), "--oversubscribe"]
         command += ["--bind-to", "core" if launch.bind_to_core else "none"]
@@ -121,7 +122,7 @@ def mpirun_command(
 
 
 def this_program() -> list[str]:
-    """The command line of this program; `python -m package.module` keeps that form."""
+    """Return this program's command line; `python -m package.module` keeps that form."""
     return [sys.executable, *sys.orig_argv[1:]]
 
 
@@ -142,11 +143,11 @@ def run_job(launch: Launch) -> int:
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    """The environment variables of the processes, except for the folder of each start."""
+    """Return the processes' environment variables, except for the folder of each launch."""
     environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
     environment[TIME_VARIABLE] = repr(time.time())
-    environment.setdefault("PYTHONUNBUFFERED", "1")  # show what was printed before a kill
-    # Open MPI refuses to run as root (as in most containers) unless it is told twice.
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # show output printed before a kill
+    # Open MPI refuses to run as root (as in most containers) unless two variables allow it.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment.update(PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if launch.max_restarts:
@@ -163,7 +164,7 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
     process = subprocess.Popen(
         mpirun_command(launch, this_program(), environment),
         env=environment,
-        # A separate session: Ctrl-C in the terminal then reaches only the launcher.
+        # Use a separate session, so that Ctrl-C in the terminal reaches only the launcher.
         start_new_session=True,
         preexec_fn=_ends_with_us(),
     )
@@ -196,13 +197,13 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
 
 
 class _Forwarder:
-    """On a signal to stop, asks the processes to save and stop; a second one ends them."""
+    """Asks the processes to save and stop on the first stop signal, and ends them on the second."""
 
     def __init__(self, process: "subprocess.Popen[bytes]"):
         self.signal: int | None = None
         self._process = process
         stops = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores SIGHUP
             stops.append(signal.SIGHUP)
         self._before = {n: signal.getsignal(n) for n in stops}
         for number in self._before:
@@ -217,7 +218,7 @@ class _Forwarder:
             self._process.terminate()
 
     def restore(self) -> None:
-        """Restore the earlier signal handlers."""
+        """Restore the previous signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -232,14 +233,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_session(session: int) -> None:
-    """Kill every process of a session: mpirun puts its processes into separate groups."""
+    """Kill every process in a session, because mpirun puts its processes into separate groups."""
     for pid in _members(session):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def _members(session: int) -> list[int]:
-    """The live processes of a session; zombies do not count."""
+    """Return the live processes in a session, without zombies."""
     if os.path.isdir("/proc/self"):
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     else:
@@ -249,7 +250,7 @@ def _members(session: int) -> list[int]:
         pids = [int(pid) for pid, state in pairs if not state.startswith("Z")]
     members = []
     for pid in pids:
-        with contextlib.suppress(OSError):  # it has ended, or we may not ask about it
+        with contextlib.suppress(OSError):  # it has ended, or we may not query it
             if os.getsid(pid) == session and not _is_zombie(pid):
                 members.append(pid)
     return members
@@ -257,12 +258,12 @@ def _members(session: int) -> list[int]:
 
 def _is_zombie(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
-    # the name, in parentheses, may contain anything; the state follows it
+    # the name, in parentheses, may contain any characters; the state follows it
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def _ends_with_us() -> Callable[[], None] | None:
-    """What a child must call to get SIGTERM when this process is killed; None if impossible."""
+    """Return a function for a child to get SIGTERM when this process dies; None if unsupported."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -273,16 +274,16 @@ def _ends_with_us() -> Callable[[], None] | None:
 def _wait(
     process: "subprocess.Popen[bytes]", launch: Launch, table: np.ndarray, folder: Path
 ) -> str:
-    """Wait for the job to end; return which processes hang, '' if none.
+    """Wait for the job to end; return a report of the hung processes, or '' if there are none.
 
-    Returns while mpirun is still running if it has no process left or fails to end the others.
+    Returns while mpirun is still running if all its processes ended or it fails to end the others.
     """
     timeout = launch.timeout
     seen = np.array(table)
     changed = np.full(len(table), time.monotonic())
-    failed = gone = math.inf  # the time when each was first seen
-    ours = 0  # the most processes seen in the session of mpirun, including itself
-    interval = 0.1  # short at first, to catch processes that fail at once
+    failed = gone = math.inf  # the time when each condition was first seen
+    ours = 0  # the largest number of processes seen in mpirun's session, including mpirun
+    interval = 0.1  # short at first, to catch processes that fail immediately
     while True:
         interval = min(1.0, 1.1 * interval)
         try:
@@ -306,12 +307,12 @@ def _wait(
 
 
 def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool) -> str:
-    """Which processes hang, judging by the table and the seconds since each row changed; or ''.
+    """Report the hung processes, given the table and the seconds since each row changed; or ''.
 
     A process inside a collective is waiting for others and is not to blame. A silent process
-    outside hangs if it is in a run or if another one waits for it. Before its first sign of life it
-    may still be importing, so its silence counts only from when the others began to wait. On
-    another machine it cannot write to the table.
+    outside a collective is hung if it is in a run or if another process is waiting for it. Before
+    its first sign of life, it may still be importing, so its silence is measured from when the
+    others began to wait. Processes on other machines cannot write to the table.
     """
     waiting, started = table[:, ENTERED] > table[:, LEFT], table.any(axis=1)
     waited = float(silence[waiting].max(initial=0.0))
@@ -330,14 +331,14 @@ def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool
 
 
 def _say(message: str) -> None:
-    """Print on a new line: mpirun ends its own messages with a zero byte and no newline."""
+    """Print on a new line, because mpirun ends its messages with a zero byte and no newline."""
     sys.stdout.flush()
     sys.stderr.write("\n" + message)
     sys.stderr.flush()
 
 
 def physical_cores() -> int:
-    """The number of physical cores that affinity and container quota let this process use."""
+    """Count the physical cores that this process's affinity and container quota allow."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     cores = set()

@@ -1,4 +1,4 @@
-"""Gradients and parameters of torch modules over processes and shards, moved as flat buffers."""
+"""Averaging and broadcasting torch gradients and parameters over processes, as flat buffers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from spinup.utils.mpi_tools import Shards, allreduce, broadcast, num_procs
 
 
 def setup_pytorch_for_mpi() -> None:
-    """One torch thread a process when several processes share the machine."""
+    """Use one torch thread per process when several processes share the machine."""
     if num_procs() > 1:
         torch.set_num_threads(1)
 
@@ -19,15 +19,15 @@ def setup_pytorch_for_mpi() -> None:
 def mpi_avg_grads(module: nn.Module) -> None:
     """Average the gradients of `module` over processes, in one message.
 
-    A parameter with no gradient on some process counts as zero there, so that every process sends
-    the same number of bytes; with none on any it keeps none.
+    A missing gradient counts as zero, so that every process sends the same number of bytes. A
+    parameter that has no gradient on any process keeps none.
     """
     if num_procs() == 1:
         return
     params = [p for p in module.parameters() if p.requires_grad]
     if not params:
         return
-    # In float64 when one of them is: torch refuses a gradient of another type than its parameter.
+    # Use float64 if any parameter does: torch requires a gradient to have its parameter's dtype.
     dtype = torch.float64 if any(p.dtype == torch.float64 for p in params) else torch.float32
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
     present = torch.tensor([p.grad is not None for p in params], dtype=dtype)
@@ -37,18 +37,18 @@ def mpi_avg_grads(module: nn.Module) -> None:
     average = torch.from_numpy(total / num_procs()).to(dtype)
     n = len(average) - len(params)
     for p, grad, some in zip(params, unflatten(average[:n], params), average[n:], strict=True):
-        # nowhere a gradient: an optimizer must skip it, as it does in a single process
+        # no process has a gradient: the optimizer must skip it, as it does in a single process
         p.grad = torch.empty_like(p).copy_(grad) if some > 0 else None
 
 
 def sync_params(module: nn.Module) -> None:
-    """Give every process the parameters and buffers of process 0."""
+    """Copy process 0's parameters and buffers to every process."""
     if num_procs() == 1:
         return
     tensors = [t.detach() for t in (*module.parameters(), *module.buffers()) if t.numel()]
     if not tensors:
         return
-    # As bytes: counters and half-width floats too arrive as they left.
+    # Send bytes, so that counters and half-width floats also arrive unchanged.
     flat = flatten([t.cpu().contiguous().reshape(-1).view(torch.uint8) for t in tensors]).numpy()
     broadcast(flat)
     sizes = [t.numel() * t.element_size() for t in tensors]
@@ -57,18 +57,18 @@ def sync_params(module: nn.Module) -> None:
 
 
 def flatten(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """One vector of all entries."""
+    """Concatenate all elements into one vector."""
     return torch.cat([t.reshape(-1) for t in tensors])
 
 
 def unflatten(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Cut a vector into pieces shaped as the tensors `like`."""
+    """Split a vector into tensors shaped like those in `like`."""
     pieces = flat.split([t.numel() for t in like])
     return [piece.view_as(t) for piece, t in zip(pieces, like, strict=True)]
 
 
 def shard_mean(parts: Sequence[torch.Tensor], shards: Shards) -> torch.Tensor:
-    """Mean over all shards, in shard order, of one vector for each local shard."""
+    """Average one vector per local shard over all shards, in shard order."""
     if shards.count == 1:
         return parts[0]
     arrays: list[np.ndarray[Any, Any]] = [p.detach().cpu().numpy() for p in parts]

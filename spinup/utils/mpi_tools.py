@@ -1,12 +1,12 @@
-"""Processes and shards: who does the work, and in which order results are summed.
+"""Processes and shards: how work is distributed, and in which order results are summed.
 
 Everything here works in a single process without mpi4py. `mpi_world.py`, which sends the messages,
 is imported only when a launcher (`mpirun`, `srun`) has started this process as one of several.
 
-A *shard* is the unit of work of a data-parallel run: its environments, its generators, its slice of
+A *shard* is the unit of work of a data-parallel run: its environments, its RNGs, its slice of
 the batch. The number of shards determines the arithmetic; the number of processes only determines
-who does it. Floating-point addition is not associative, so sums over shards are always taken in
-shard order: the same seed and the same `shards` give the same bits on 1, 2 or 4 processes.
+where it is done. Floating-point addition is not associative, so sums over shards are always taken
+in shard order: the same seed and the same `shards` give the same bits on 1, 2 or 4 processes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from spinup.utils.errors import SpinupError
 if TYPE_CHECKING:
     from spinup.utils.mpi_world import World
 
-# The launchers of Open MPI, MPICH, Intel MPI and Slurm set these.
+# Environment variables set by the launchers of Open MPI, MPICH, Intel MPI and Slurm.
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID")
 
 
 def under_launcher() -> bool:
-    """Whether `mpirun`, `mpiexec` or `srun` started this process."""
+    """Return whether `mpirun`, `mpiexec` or `srun` started this process."""
     return any(name in os.environ for name in _RANK_VARIABLES)
 
 
 @functools.cache
 def _world() -> World | None:
-    """The processes of the job, if a launcher started several; else None."""
+    """Return the job's processes if a launcher started several, otherwise None."""
     sizes = [int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ]
     if not sizes and under_launcher():
         sizes = [int(os.environ.get("SLURM_NTASKS", 1))]
@@ -48,7 +48,7 @@ def _world() -> World | None:
 
 
 def abort(message: str, status: int) -> None:
-    """End all processes of a job with `status`; the launcher prints `message` last."""
+    """End all of the job's processes with `status`; the launcher prints `message` last."""
     world = _world()
     if world is None:
         print(message, file=sys.stderr)
@@ -57,38 +57,38 @@ def abort(message: str, status: int) -> None:
 
 
 def sign_of_life() -> None:
-    """Tell the launcher that this process makes progress; costs almost nothing."""
+    """Tell the launcher that this process is making progress; costs almost nothing."""
     world = _world()
     if world is not None:
         world.sign_of_life()
 
 
 def in_a_run(running: bool) -> None:
-    """Tell the launcher whether this process is training; if not, silence is normal."""
+    """Tell the launcher whether this process is training; outside a run, silence is normal."""
     world = _world()
     if world is not None:
         world.in_a_run(running)
 
 
 def proc_id() -> int:
-    """The rank of this process; 0 if there is only one."""
+    """Return this process's rank; 0 if there is only one process."""
     world = _world()
     return 0 if world is None else world.rank
 
 
 def num_procs() -> int:
-    """The number of processes that train together."""
+    """Return the number of processes that train together."""
     world = _world()
     return 1 if world is None else world.size
 
 
 def msg(m: Any, string: str = "") -> None:
-    """Print `m` with the rank of this process."""
+    """Print `m` with this process's rank."""
     print(f"Message from {proc_id()}: {string} \t {m}")
 
 
 def mpi_fork(n: int, bind_to_core: bool = False, **options: Any) -> None:
-    """Run the current program as `n` processes; with `n <= 1`, return at once.
+    """Run the current program as `n` processes; if `n <= 1`, return at once.
 
     This starts the program again with the `mpirun` next to the interpreter or on PATH, waits for
     it, and exits with its status. In a program that a launcher has already started, it returns at
@@ -114,37 +114,37 @@ def allreduce(x: np.ndarray, out: np.ndarray, op: Any = None) -> None:
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
-    """Overwrite the array `x` in every process with that of process `root`."""
+    """Overwrite the array `x` in every process with process `root`'s array."""
     world = _world()
     if world is not None:
         world.broadcast(x, root)
 
 
 def broadcast_object(x: Any) -> Any:
-    """What process 0 passes in, in every process."""
+    """Return process 0's `x` in every process."""
     world = _world()
     return x if world is None else world.broadcast_object(x)
 
 
 def gather_lists(x: list[Any]) -> list[Any]:
-    """The lists of all processes in rank order, in process 0; an empty list in the others."""
+    """Gather every process's list on rank 0, in rank order; other ranks get an empty list."""
     world = _world()
     return x if world is None else world.gather_lists(x)
 
 
 def any_process(flag: bool) -> bool:
-    """Whether `flag` is true in at least one process."""
+    """Return whether `flag` is true in at least one process."""
     return bool(most(int(flag)))
 
 
 def most(x: int) -> int:
-    """The largest `x` of all processes."""
+    """Return the largest `x` over all processes."""
     world = _world()
     return x if world is None else max(world.allgather(x))
 
 
 def mpi_op(x: Any, op: Any = None) -> Any:
-    """Reduce a scalar, list or array over processes; a scalar gives a NumPy scalar."""
+    """Reduce a scalar, list or array over processes; a scalar becomes a NumPy scalar."""
     scalar = np.isscalar(x) or np.ndim(x) == 0
     x = np.atleast_1d(np.asarray(x, dtype=np.float32))
     out = np.zeros_like(x)
@@ -153,19 +153,19 @@ def mpi_op(x: Any, op: Any = None) -> Any:
 
 
 def mpi_sum(x: Any) -> Any:
-    """Sum over processes."""
+    """Sum `x` over processes."""
     return mpi_op(x)
 
 
 def mpi_avg(x: Any) -> Any:
-    """Mean over processes."""
+    """Average `x` over processes."""
     return mpi_sum(x) / np.float32(num_procs())
 
 
 def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[Any, ...]:
-    """The mean and standard deviation (minimum, maximum) of `x` over all processes.
+    """Return the mean and standard deviation (and minimum, maximum) of `x` over all processes.
 
-    Statistics of nothing are NaN. Every process must call this, even with nothing to add.
+    Without any values, they are NaN. Every process must call this, even with nothing to add.
     """
     values = np.asarray(x, dtype=np.float32).ravel()
     mean, std, low, high = (np.float32(s) for s in chunk_statistics([values]))
@@ -173,14 +173,14 @@ def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[Any, 
 
 
 def chunk_statistics(chunks: Sequence[Any]) -> tuple[float, float, float, float]:
-    """(mean, std, min, max) of all values in `chunks`, over all processes.
+    """Return (mean, std, min, max) of all values in `chunks`, over all processes.
 
     Sums are taken within each chunk, then over chunks in order, then over processes in rank order.
     If each shard passes one chunk, the result does not depend on how the shards are distributed
     over processes.
     """
     arrays = _as_arrays(chunks)
-    if isinstance(arrays, np.ndarray):  # only scalars: every chunk is its own sum
+    if isinstance(arrays, np.ndarray):  # only scalars: each chunk is its own sum
         ours = np.stack([np.ones_like(arrays), arrays, arrays, arrays], axis=1)
     else:
         ours = np.array([(a.size, a.sum(), a.min(), a.max()) for a in arrays]).reshape(-1, 4)
@@ -200,7 +200,7 @@ def chunk_statistics(chunks: Sequence[Any]) -> tuple[float, float, float, float]
 
 
 def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
-    """One vector if every chunk is a number (by far the fastest), else a list of vectors."""
+    """Return one vector if every chunk is a number (by far the fastest), else a list of vectors."""
     if chunks and all(isinstance(c, (int, float, np.generic)) for c in chunks):
         return np.array(chunks, dtype=np.float64)
     arrays = [np.asarray(c, dtype=np.float64).ravel() for c in chunks]
@@ -208,13 +208,13 @@ def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
 
 
 def _gather(rows: np.ndarray) -> np.ndarray:
-    """The rows of all processes, in rank order."""
+    """Gather all processes' rows, in rank order."""
     world = _world()
     return rows if world is None else np.concatenate(world.allgather(rows))
 
 
 class Shards:
-    """The shards of a run: their number, those that this process works on, and sums over all.
+    """A run's shards: their number, this process's own shards, and sums over all of them.
 
     With `Shards(4)`, a single process works on all four; each of two processes works on two.
     """
@@ -232,7 +232,7 @@ class Shards:
         self.local = range(first, first + per_process)
 
     def split(self, name: str, total: int) -> int:
-        """`total` divided by the number of shards; a remainder is a `SpinupError`."""
+        """Divide `total` by the number of shards; raise `SpinupError` if there is a remainder."""
         if total < self.count or total % self.count:
             lower = total - total % self.count
             near = f"{lower} or {lower + self.count}" if lower else f"{self.count}"
@@ -242,10 +242,10 @@ class Shards:
         return total // self.count
 
     def sum(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """The sum over all shards, in shard order; `parts` holds one array per local shard."""
+        """Sum over all shards, in shard order; `parts` contains one array per local shard."""
         if len(parts) != len(self.local):
             raise ValueError(f"{len(parts)} parts for {len(self.local)} local shards")
-        # a single part, usual with several processes, is not copied
+        # a single part, the usual case with several processes, is not copied
         stacked = np.stack(parts) if len(parts) > 1 else np.asarray(parts[0])[None]
         world = _world()
         if world is not None:
@@ -257,9 +257,9 @@ class Shards:
         return total
 
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """The mean over all shards; `parts` holds one array per local shard."""
+        """Average over all shards; `parts` contains one array per local shard."""
         total = self.sum(parts)
         if total.dtype.kind == "f":
-            total /= self.count  # in place: nobody else has this array
+            total /= self.count  # in place, because no other code uses this array
             return total
         return total / self.count

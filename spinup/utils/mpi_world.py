@@ -1,7 +1,7 @@
-"""The processes of an MPI job, seen from one of them: messages, and what the launcher is told.
+"""An MPI job from one process's perspective: messages, and status reports to the launcher.
 
-Only a process that a launcher started as one of several imports this module; `mpi_tools.py` gives
-the answers of a single process. `mpi_job.py` defines how launcher and processes communicate.
+Only a process that a launcher started as one of several imports this module; in a single process,
+`mpi_tools.py` needs no messages. `mpi_job.py` defines how launcher and processes communicate.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ import numpy as np
 from spinup.utils import mpi_job
 from spinup.utils.errors import SpinupError
 
-# Up to this many numbers (over all shards), one message to everybody beats two to each.
+# Up to this many numbers (over all shards), one message to every process beats two to each.
 SMALL = 1 << 16
 
 
 class World:
-    """All processes of the job.
+    """All of the job's processes.
 
     Args:
-        started: how many processes the launcher says that it started.
+        started: how many processes the launcher reports that it started.
     """
 
     def __init__(self, started: int):
         try:
             from mpi4py import MPI
-        except (ImportError, RuntimeError) as error:  # RuntimeError: its MPI library is missing
+        except (ImportError, RuntimeError) as error:  # RuntimeError: the MPI library is missing
             raise SpinupError(
                 "an MPI launcher started this program, but mpi4py or its MPI library is missing "
                 f"({error}); run {mpi_job.INSTALL}"
@@ -48,13 +48,13 @@ class World:
                 "mpirun"
             )
         self._table = self._open_table()
-        self._stderr: int | None = None  # the original one, once the output is separated
+        self._stderr: int | None = None  # the original stderr, once the output is separated
         sys.excepthook = self._abort_on_exception
 
     # ---- the launcher ---------------------------------------------------------------------------
 
     def _open_table(self) -> np.ndarray | None:
-        """This process's row of the table, if our launcher is watching."""
+        """Return this process's row of the table, if our launcher is watching."""
         folder = os.environ.get(mpi_job.JOB_VARIABLE)
         path = os.path.join(folder, "table") if folder else ""
         if not os.path.isfile(path):
@@ -64,7 +64,7 @@ class World:
         return np.asarray(table)[self.rank]  # ten times as fast as a memmap
 
     def sign_of_life(self) -> None:
-        """Tell the launcher that this process makes progress."""
+        """Tell the launcher that this process is making progress."""
         if self._table is not None:
             self._table[mpi_job.STEPS] += 1
 
@@ -86,7 +86,7 @@ class World:
             self._table[mpi_job.LEFT] += 1
 
     def separate_output(self) -> None:
-        """Let only the first process print; send the output of the others to files, or drop it."""
+        """Let only the first process print; redirect the others' output to files, or discard it."""
         if self.rank == 0 or self._stderr is not None:
             return
         self._stderr = os.dup(2)
@@ -103,19 +103,19 @@ class World:
     def abort(self, message: str, status: int, kept: str = mpi_job.ERROR) -> None:
         """End all processes with `status`; the launcher prints `message` last.
 
-        `kept` starts the name of the file for the launcher; by default an error of the program.
+        `kept` is the prefix of the launcher's file name; by default, the program's own errors.
         """
         message = message if message.endswith("\n") else message + "\n"
         sys.stdout.flush()
         sys.stderr.flush()
         folder = os.environ.get(mpi_job.JOB_VARIABLE, "")
         if os.path.isdir(folder):
-            # written under another name first: the launcher must never read half a message
+            # write under another name first, so that the launcher never reads a partial message
             part = os.path.join(folder, f"part-{self.rank}")
             with open(part, "w", encoding="utf-8") as file:
                 file.write(message)
             os.replace(part, os.path.join(folder, f"{kept}-{self.rank}"))
-        else:  # not our launcher, or it is on another machine
+        else:  # not our launcher, or the launcher is on another machine
             stderr = 2 if self._stderr is None else self._stderr
             with open(stderr, "w", encoding="utf-8", closefd=False) as file:
                 file.write(message)
@@ -124,11 +124,11 @@ class World:
     def _abort_on_exception(
         self, kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
     ) -> None:
-        """End the job when one process raises: the others would wait for it forever."""
+        """End the job when one process raises; otherwise, the others would wait for it forever."""
         if issubclass(kind, KeyboardInterrupt):
             self.abort(f"Rank {self.rank} of {self.size} was interrupted", 130)
         text = "".join(traceback.format_exception(kind, error, trace))
-        # MPI itself fails when another process is gone: that process is the cause, not this one.
+        # MPI calls fail once another process has died: that process is the cause, not this one.
         kept = mpi_job.LOST if issubclass(kind, self._mpi.Exception) else mpi_job.ERROR
         self.abort(f"Rank {self.rank} of {self.size} failed:\n{text}", 1, kept)
 
@@ -140,37 +140,37 @@ class World:
             self._comm.Allreduce(x, out, op=self._mpi.SUM if op is None else op)
 
     def broadcast(self, x: np.ndarray, root: int) -> None:
-        """Overwrite the array `x` in every process with that of process `root`."""
+        """Overwrite the array `x` in every process with process `root`'s array."""
         with self.collective():
             self._comm.Bcast(x, root=root)
 
     def broadcast_object(self, x: Any) -> Any:
-        """What process 0 passes in, in every process."""
+        """Return process 0's `x` in every process."""
         with self.collective():
             return self._comm.bcast(x)
 
     def gather_lists(self, x: list[Any]) -> list[Any]:
-        """The lists of all processes in rank order, in process 0; an empty list in the others."""
+        """Gather every process's list on rank 0, in rank order; other ranks get an empty list."""
         with self.collective():
             parts = self._comm.gather(x)
         return [] if parts is None else [item for part in parts for item in part]
 
     def allgather(self, x: Any) -> list[Any]:
-        """What each process passes in, in rank order."""
+        """Return every process's `x`, in rank order."""
         with self.collective():
             parts: list[Any] = self._comm.allgather(x)
         return parts
 
     def ordered_sum(self, parts: np.ndarray) -> np.ndarray:
-        """The sum over all rows of all processes' (k, n) arrays, row by row in rank order.
+        """Sum all rows of all processes' (k, n) arrays, row by row in rank order.
 
-        As fast as an Allreduce, but with a fixed order of additions. Large arrays are cut into as
-        many parts as there are processes. Each process sums one part, then all share their sums.
-        The lengths of the parts may differ by one, so nothing is padded and a single row is sent
-        without a copy.
+        As fast as an allreduce, but with a fixed order of additions. Large arrays are split into
+        as many parts as there are processes. Each process sums one part, and then all processes
+        exchange their sums. The lengths of the parts may differ by one, so no padding is needed
+        and a single row is sent without a copy.
         """
         comm, procs, (k, n) = self._comm, self.size, parts.shape
-        if procs * k == 2:  # a + b and b + a are the same bits
+        if procs * k == 2:  # a + b and b + a are bit-identical
             total = np.empty(n, parts.dtype)
             with self.collective():
                 comm.Allreduce(parts, total)
@@ -185,7 +185,7 @@ class World:
         cuts = [n * rank // procs for rank in range(procs + 1)]
         sizes = [stop - start for start, stop in itertools.pairwise(cuts)]
         own = sizes[self.rank]
-        if k > 1:  # put the rows of each part next to each other
+        if k > 1:  # make the rows of each part contiguous
             packed = np.empty(k * n, parts.dtype)
             for start, stop in itertools.pairwise(cuts):
                 packed[k * start : k * stop].reshape(k, -1)[:] = parts[:, start:stop]

@@ -1,4 +1,4 @@
-"""The path that user code plots through; it lives in `spinup.analysis.plot`."""
+"""The path from which user code imports the plotter, which is in `spinup.analysis.plot`."""
 
 import sys
 from typing import TYPE_CHECKING

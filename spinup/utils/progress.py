@@ -4,7 +4,7 @@
         ...
         bar.update(steps_done, ep_ret=average_return, epoch=epoch)
 
-On a terminal, this is one line that redraws itself. In a file or a pipe, it prints a plain line
+On a terminal, the bar is one line that redraws itself. In a file or a pipe, it prints a plain line
 every few seconds, so that the log of a cluster job stays short and readable.
 """
 
@@ -23,11 +23,11 @@ class ProgressBar:
     """Shows the progress of a run of `total_steps` environment steps.
 
     Args:
-        total_steps: number of environment steps of the whole run.
+        total_steps: number of environment steps in the whole run.
         enabled: if False, every method except `write` does nothing, so callers need no `if`.
         stream: where to draw; None means standard error.
-        initial: steps that were done before this process started (in a resumed run); they count for
-            the percentage but not for the speed.
+        initial: steps done before this process started (in a resumed run); they count toward the
+            percentage but not the speed.
         interval: seconds between two lines if `stream` is not a terminal.
         clock: returns the time in seconds; tests replace it.
     """
@@ -63,7 +63,7 @@ class ProgressBar:
     def update(
         self, steps_done: int, ep_ret: float | None = None, epoch: int | None = None
     ) -> None:
-        """Show that `steps_done` steps of the run are done.
+        """Show that the run has completed `steps_done` steps.
 
         Args:
             steps_done: steps since the beginning of the run, not since the last call.
@@ -88,7 +88,7 @@ class ProgressBar:
     def write(self, msg: str) -> None:
         """Print `msg` on a separate line, above the bar if there is one.
 
-        It goes to the stream given at construction, or else to standard output.
+        The line goes to the stream passed at construction, or else to standard output.
         """
         target = sys.stdout if self._given_stream is None else self._given_stream
         if self._bar is not None and not self._closed:
@@ -97,7 +97,7 @@ class ProgressBar:
             print(msg, file=target, flush=True)
 
     def close(self, msg: str | None = None) -> None:
-        """Draw the last state, end the bar, and print `msg`. Closing twice is harmless."""
+        """Draw the final state, end the bar, and print `msg`. Closing twice is harmless."""
         if self._closed:
             return
         if self._bar is not None:
@@ -149,7 +149,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _has_width(stream: TextIO) -> bool:
-    """Whether the terminal reports a width; some (containers, CI) report 0 columns."""
+    """Test whether the terminal reports a width; some (containers, CI) report 0 columns."""
     try:
         return os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:  # includes io.UnsupportedOperation, from an object without a file descriptor
@@ -157,7 +157,7 @@ def _has_width(stream: TextIO) -> bool:
 
 
 def hms(seconds: float | None) -> str:
-    """A duration as `h:mm:ss` or `mm:ss`; `?` when it is not known."""
+    """Format a duration as `h:mm:ss` or `mm:ss`; return `?` if it is unknown."""
     if seconds is None:
         return "?"
     minutes, secs = divmod(round(seconds), 60)
@@ -170,7 +170,7 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
 
     class Bar(tqdm):
         # No watchdog thread: Python 3.12 warns about forking a process with threads, which vector
-        # environments and MPI do later. Updates come often enough without it.
+        # environments and MPI do later. Updates are frequent enough without it.
         monitor_interval = 0
 
     return Bar(

@@ -1,4 +1,4 @@
-"""The path that user code imports experiments from; they live in `spinup.grids.experiments`."""
+"""The path from which user code imports experiments, which are in `spinup.grids.experiments`."""
 
 from typing import TYPE_CHECKING
 

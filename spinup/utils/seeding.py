@@ -1,6 +1,6 @@
-"""One seed, many independent generators.
+"""Many independent RNGs derived from one seed.
 
-Every consumer of randomness in a run has its own generator, identified by its purpose and indices.
+Every consumer of randomness in a run has its own RNG, identified by its purpose and indices.
 An additional draw in one place therefore changes nothing elsewhere, and environment 3 of shard 1
 gets the same seeds in any process.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 
-# These numbers are part of what a seed means: never renumber, only append.
+# These numbers determine which streams a seed produces: never renumber, only append.
 _PURPOSES = {
     "init": 0,
     "env": 1,
@@ -26,7 +26,7 @@ _PURPOSES = {
 
 
 class Seeds:
-    """All generators of a run, derived from one `numpy.random.SeedSequence`."""
+    """All RNGs of a run, derived from one `numpy.random.SeedSequence`."""
 
     def __init__(self, seed: int):
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
@@ -34,26 +34,26 @@ class Seeds:
         self.seed = int(seed)
 
     def sequence(self, purpose: str, *index: int) -> np.random.SeedSequence:
-        """The seed sequence for a purpose; indices distinguish consumers with the same purpose."""
+        """Return a purpose's seed sequence; indices distinguish consumers with the same purpose."""
         return np.random.SeedSequence(self.seed, spawn_key=(_PURPOSES[purpose], *index))
 
     def generator(self, purpose: str, *index: int) -> np.random.Generator:
-        """A new generator for a purpose."""
+        """Create a new RNG for a purpose."""
         return np.random.default_rng(self.sequence(purpose, *index))
 
     def integer(self, purpose: str, *index: int) -> int:
-        """A 32-bit integer seed, for interfaces that need an integer."""
+        """Return a 32-bit integer seed, for interfaces that need an integer."""
         return int(self.sequence(purpose, *index).generate_state(1)[0])
 
 
 def seed_globals(seed: int) -> None:
-    """Seed the global generators of Python and NumPy: some environments still draw from them."""
+    """Seed the global RNGs of Python and NumPy, which some environments still use."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
 
 
 def global_state() -> dict[str, Any]:
-    """The state of Python's and NumPy's global generators, as plain data."""
+    """Return the state of Python's and NumPy's global RNGs, as plain data."""
     version, words, gauss = random.getstate()
     name, keys, pos, has_gauss, cached = np.random.get_state()
     return {
@@ -63,7 +63,7 @@ def global_state() -> dict[str, Any]:
 
 
 def set_global_state(state: dict[str, Any]) -> None:
-    """Restore what `global_state` returned."""
+    """Restore a state returned by `global_state`."""
     py, npy = state["python"], state["numpy"]
     random.setstate((py["version"], tuple(int(w) for w in py["words"]), py["gauss"]))
     np.random.set_state((npy["name"], npy["keys"], npy["pos"], npy["has"], npy["cached"]))

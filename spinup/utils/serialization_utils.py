@@ -1,8 +1,8 @@
-"""Turn any object into something that ``json.dumps(..., allow_nan=False)`` accepts.
+"""Convert any object into data that ``json.dumps(..., allow_nan=False)`` accepts.
 
-A configuration holds the arguments of a training function: numbers, but also classes, lambdas,
+A configuration contains a training function's arguments: numbers, but also classes, lambdas,
 partials, spaces, environments, even the logger. A reader of ``config.json`` wants a short name for
-each. Writing it must never fail.
+each. Writing the file must never fail.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-MAX_DEPTH = 12  # deeper than any sane configuration; what is deeper is shown by its repr
-MAX_ITEMS = 1000  # of one list, dict or array
-MAX_NODES = 20_000  # of the whole result
+MAX_DEPTH = 12  # deeper than any sane configuration; deeper objects are shown by their repr
+MAX_ITEMS = 1000  # in one list, dict or array
+MAX_NODES = 20_000  # in the whole result
 MAX_TEXT = 300  # characters of a repr
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Whether ``v`` is strict JSON; NaN and infinity are not, because other parsers refuse them."""
+    """Test whether ``v`` is strict JSON, without NaN and infinity, which other parsers reject."""
     try:
         json.dumps(v, allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -38,18 +38,18 @@ def is_json_serializable(v: Any) -> bool:
 
 
 def convert_json(obj: Any) -> Any:
-    """Render ``obj`` as JSON-serializable data; never raises and never takes long.
+    """Convert ``obj`` to JSON-serializable data; never raise and never take long.
 
     Tuples and sets become lists, and keys become strings. Functions and classes become their names.
-    Partials show what they bind. NumPy values become numbers and lists. NaN and infinity become
-    ``"nan"``, ``"inf"`` and ``"-inf"``. Other objects show their own text or their attributes.
-    Cycles, and objects that are too large or too deep, end in a short ``repr``.
+    Partials show their bound arguments. NumPy values become numbers and lists. NaN and infinity
+    become ``"nan"``, ``"inf"`` and ``"-inf"``. Other objects are shown by their own text or their
+    attributes. Cycles, and objects that are too large or too deep, become a short ``repr``.
     """
     return _Converter().convert(obj, depth=0)
 
 
 class _Converter:
-    """The state of one conversion: the objects being visited (for cycles) and the size so far."""
+    """State of one conversion: the objects being visited (for cycles) and the size so far."""
 
     def __init__(self) -> None:
         self.open_ids: set[int] = set()
@@ -62,7 +62,7 @@ class _Converter:
         if isinstance(obj, str):
             return str.__str__(obj)  # a plain str, also for np.str_ and string enums
         if isinstance(obj, int) and not isinstance(obj, Enum):
-            # Python refuses to print integers with more than a few thousand digits
+            # Python does not print integers with more than a few thousand digits
             return int(obj) if obj.bit_length() <= 4096 else f"<int of {obj.bit_length()} bits>"
         if isinstance(obj, float):
             return float(obj) if math.isfinite(obj) else str(float(obj))
@@ -124,13 +124,13 @@ class _Converter:
         if isinstance(obj, np.generic) and not isinstance(obj, (np.number, np.bool_)):
             return str(obj)  # dates, text, records
         plain = obj.tolist()
-        if isinstance(plain, np.generic):  # no Python number has the size of a longdouble
+        if isinstance(plain, np.generic):  # a longdouble has no equivalent Python number
             return str(plain)
         return self.convert(plain, depth)
 
 
 def short_repr(obj: Any) -> str:
-    """The text of ``obj`` on one line of limited length, without memory addresses."""
+    """Return the text of ``obj`` on one line of limited length, without memory addresses."""
     try:
         if isinstance(obj, (dict, list, tuple, set, frozenset, str, bytes)):
             text = _reprlib().repr(obj)
@@ -144,7 +144,7 @@ def short_repr(obj: Any) -> str:
 
 
 def vars_of(obj: Any) -> dict[str, Any]:
-    """The instance attributes of ``obj``; empty if it has no ``__dict__``."""
+    """Return the instance attributes of ``obj``; empty if it has no ``__dict__``."""
     try:
         return dict(vars(obj))
     except TypeError:
@@ -159,7 +159,7 @@ def _reprlib() -> reprlib.Repr:
 
 
 def _name_of(obj: Any) -> str | None:
-    """The name of a function, class or module; None for an instance."""
+    """Return the name of a function, class or module; None for an instance."""
     try:
         name = getattr(obj, "__name__", None)
     except Exception as error:  # a user's __getattr__ can raise anything
@@ -172,5 +172,5 @@ def _has_own_text(obj: Any) -> bool:
 
 
 def _is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a torch tensor; does not import torch."""
+    """Test whether ``obj`` is a torch tensor, without importing torch."""
     return any(c.__module__ == "torch" and c.__name__ == "Tensor" for c in type(obj).__mro__)

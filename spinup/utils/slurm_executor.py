@@ -1,4 +1,4 @@
-"""What submitted Slurm jobs of version 0.1.0 start; it lives in `spinup.grids.slurm_executor`."""
+"""The path that version 0.1.0's Slurm jobs start; now `spinup.grids.slurm_executor`."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The path through which user code loads and plays policies; they live in `spinup.policies`."""
+"""The path from which user code loads and plays policies; the code is in `spinup.policies`."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What launchers of version 0.1.0 start as a worker; it lives in `spinup.grids.workers`."""
+"""The path that version 0.1.0's launchers start as a worker; now `spinup.grids.workers`."""
 
 import sys
 from typing import TYPE_CHECKING
