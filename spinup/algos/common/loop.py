@@ -1,8 +1,7 @@
-"""The loop between a policy and its environments, for every algorithm.
+"""The loop between a policy and its environments, shared by all algorithms.
 
-It works the same for one environment or many, one shard or many, on-policy or off-policy: the
-algorithm acts, steps and stores, and does what its pseudocode says when an episode or an epoch
-ends.
+It works the same way for one environment or many, one shard or many, on-policy or off-policy: the
+algorithm acts, steps and stores, and follows its pseudocode when an episode or an epoch ends.
 
     loop = Loop(run)                                # on-policy
     for epoch in run.epochs():
@@ -10,7 +9,7 @@ ends.
             a, v, logp = loop.act(policy)
             o, a, r, o2, d = loop.step(a)
             buffer.store(o, a, r, v, logp)
-            for path in loop.paths:                 # those that ended with this step
+            for path in loop.paths:                 # the paths that ended with this step
                 buffer.finish_path(path.i, path.last_obs)
         ...
         loop.log(info)
@@ -25,7 +24,7 @@ ends.
         loop.evaluate(get_action, num_test_episodes)
         loop.log()
 
-The shards of a process take turns: each takes all its steps of an epoch before the next one starts.
+A process's shards take turns: each takes all its steps of an epoch before the next one starts.
 The loop is part of the checkpoint, so a run that was stopped between two steps continues with the
 next step.
 """
@@ -45,27 +44,27 @@ Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class Policy(Protocol):
-    """What `Loop.act` needs from a policy."""
+    """The interface that `Loop.act` needs from a policy."""
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Called before the first action after the parameters may have changed."""
+        """Prepare for the first action after the parameters may have changed."""
 
     def renew(self) -> None:
         """Copy the current parameters without drawing a random number."""
 
     def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> Any:
-        """Actions, one row per environment; on-policy, a tuple of actions, values and log-probs."""
+        """Return actions, one row per environment; on-policy, (actions, values, log-probs)."""
 
 
 class PathEnd(NamedTuple):
-    """The path of environment `i` has ended; `last_obs` is None if its episode terminated."""
+    """The end of environment `i`'s path; `last_obs` is None if its episode terminated."""
 
     i: int
     last_obs: np.ndarray | None
 
 
 class Loop:
-    """Steps the environments of a run, plays test episodes, and keeps counters and measurements.
+    """Steps a run's environments, runs test episodes, and keeps counters and measurements.
 
     Args:
         run: the run, which saves and restores the loop.
@@ -78,14 +77,14 @@ class Loop:
     def __init__(self, run: Run, values: Sequence[str] = (), losses: Sequence[str] = ()):
         self.run, self.values, self.losses = run, tuple(values), tuple(losses)
         self.on_policy = run.row.on_policy
-        self.shard = 0  # which of this process's shards has its turn
-        self.streams = run.streams[0]  # its environments
+        self.shard = 0  # which of this process's shards is taking its turn
+        self.streams = run.streams[0]  # that shard's environments
         self.num_envs = self.streams.num_envs
         self.ended: list[int] = []  # environments whose episode ended in the last step
-        self.took: np.ndarray | None = None  # False where that step was a reset; None: nowhere
-        self.t = 0  # environment steps taken; on-policy, only those of this epoch and process
+        self.took: np.ndarray | None = None  # False where that step was a reset; None: no resets
+        self.t = 0  # environment steps taken; on-policy: only in this epoch and process
         self.updates = 0  # gradient steps taken
-        self._rows = [0] * len(run.streams)  # steps of each shard in this epoch
+        self._rows = [0] * len(run.streams)  # each shard's steps in this epoch
         self._rows_per_epoch = run.steps_per_shard // self.num_envs
         self._before = 0  # the value of `t` before the last step
         self._changed = True  # whether the parameters may have changed since the last action
@@ -96,7 +95,7 @@ class Loop:
         self._to_env = env_actions(self.streams.action_space)
         self._terminated = self._next_obs = np.zeros(0)
         run.loop = self
-        if not self.on_policy:  # on-policy, the rollouts hold everything to save
+        if not self.on_policy:  # on-policy, the rollouts contain all the state to save
             run.track(loop=self)
 
     # ---- acting --------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ class Loop:
             raise StopTraining
 
     def act(self, policy: Policy, start_steps: int = 0) -> Any:
-        """The policy's output for the current observations.
+        """Return the policy's output for the current observations.
 
         During the first `start_steps` steps, actions are instead drawn uniformly from the action
         space.
@@ -136,7 +135,7 @@ class Loop:
             policy.renew()
         self._restored = False
         act = policy(streams.obs, rng)
-        if n_random > 0:  # the first environments that step take the last random steps
+        if n_random > 0:  # the first environments to step take the remaining random actions
             which = streams.stepping()[:n_random]
             drawn = random_actions(streams.action_space, self.num_envs, rng)
             act[which] = drawn[which].reshape(act[which].shape)
@@ -147,9 +146,9 @@ class Loop:
 
         `done` is True only if the episode terminated in `obs2`. If it was truncated, `done` is
         False and `obs2` is its final observation. `ended` lists the environment in both cases.
-        `act` is returned as given, because that is the action whose probability the policy can
-        compute; the environments receive it clipped to their bounds. Environments that used the
-        step for a reset have no row.
+        `act` is returned unclipped, because the policy can compute only that action's probability;
+        the environments receive it clipped to their bounds. Environments that used the step for a
+        reset have no row.
         """
         streams = self.streams
         obs = streams.obs.copy()
@@ -159,7 +158,7 @@ class Loop:
         if took is not None and not took.all():
             obs, act, obs2 = obs[took], act[took], obs2[took]
             rew, terminated = rew[took], terminated[took]
-        if not self.on_policy:  # on-policy, the losses of the epoch are checked instead
+        if not self.on_policy:  # on-policy, the epoch's losses are checked instead
             self._check_finite("reward", rew)
             self._check_finite("observation", streams.obs)
             if self.ended:  # streams.obs already belongs to the next episodes
@@ -173,10 +172,10 @@ class Loop:
     def paths(self) -> Sequence[PathEnd]:
         """The paths that ended with the last step, each with the observation to bootstrap from.
 
-        Nothing follows a terminated episode, so `last_obs` is None. A path cut off by a time limit
-        or by the end of the epoch would have continued from `last_obs`.
+        A terminated episode has zero value after its last step, so its `last_obs` is None. A path
+        truncated by a time limit or by the end of the epoch bootstraps from `last_obs`.
         """
-        if self._rows[self.shard] == self._rows_per_epoch:  # the end of an epoch cuts every path
+        if self._rows[self.shard] == self._rows_per_epoch:  # the epoch's end truncates every path
             ends: Sequence[int] = range(self.num_envs)
         elif not self.ended:
             return ()
@@ -186,7 +185,7 @@ class Loop:
 
     def _check_finite(self, what: str, values: np.ndarray) -> None:
         if not self.on_policy and not np.isfinite(values).all():
-            self._measured_arrays()  # a NaN loss leads to NaN actions: if there is one, report it
+            self._measured_arrays()  # a NaN loss leads to NaN actions: report that first, if any
             raise TrainingDiverged(
                 f"the environment returned a non-finite {what} in epoch {self.run.epoch}, so "
                 f"{self.run.algo} stopped; the last good checkpoint is in {self.run.output_dir}"
@@ -197,10 +196,10 @@ class Loop:
     def updates_due(
         self, update_after: int, update_every: int, updates_per_step: float = 1.0
     ) -> int:
-        """The number of gradient steps to take now.
+        """Return the number of gradient steps to take now.
 
-        Zero before `update_after` environment steps. After that, after every `update_every` steps,
-        `updates_per_step` gradient steps for each of those environment steps.
+        It is zero before `update_after` environment steps. From then on, every `update_every`
+        steps, it is `updates_per_step` for each of those environment steps.
         """
         due = self.t // update_every
         before = self._before // update_every
@@ -210,10 +209,10 @@ class Loop:
         return math.floor(due * ratio + 1e-9) - math.floor(before * ratio + 1e-9)
 
     def sample(self, buffer: Any, n: int, batch_size: int, **options: Any) -> Iterator[Any]:
-        """Yield `n` batches from `buffer`, one per gradient step; none while the buffer is empty.
+        """Yield `n` batches from `buffer`, one per gradient step; none if the buffer is empty.
 
-        The backend's generator is seeded first, so that the noise of these gradient steps does not
-        depend on how much the policy drew before.
+        The backend's RNG is seeded first, so that the noise in these gradient steps does not
+        depend on how many random numbers the policy drew before.
         """
         if n:
             self.run.seed_backend(self._update_rng)
@@ -221,7 +220,7 @@ class Loop:
             yield from buffer.sample_batches(n, batch_size, **options)
 
     def record(self, info: Mapping[str, Any]) -> None:
-        """Count a gradient step and keep what it measured for this epoch's row."""
+        """Count a gradient step and keep its measurements for this epoch's row."""
         self.updates += 1
         self._changed = True
         for name, value in info.items():
@@ -230,21 +229,21 @@ class Loop:
     # ---- test episodes -------------------------------------------------------------------------
 
     def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
-        """Play `num_test_episodes` episodes in a separate environment, without affecting training.
+        """Run `num_test_episodes` episodes in a separate environment, without affecting training.
 
-        Their seeds depend only on the epoch. The global generators, which some environments and
-        networks draw from, are restored afterwards.
+        Their seeds depend only on the epoch. The global RNGs, which some environments and networks
+        use, are restored afterwards.
         """
         if not num_test_episodes:
             return
         run = self.run
-        globals_before = run.global_state()  # making an environment may draw from them too
+        globals_before = run.global_state()  # creating an environment may use them too
         env = run.make_test_env()
         training = getattr(self.streams, "envs", ())
         shared = any(_same(env, other) for other in training)
         episodes = self.streams.state_dict() if shared else None
         rng = run.seeds.generator("eval", run.epoch)
-        for name in ("action_space", "observation_space"):  # some environments draw from these
+        for name in ("action_space", "observation_space"):  # some environments sample from these
             if not any(getattr(env, name) is getattr(other, name) for other in training):
                 getattr(env, name).seed(int(rng.integers(2**31 - 1)))
         seeds = rng.integers(2**31 - 1, size=int(num_test_episodes))
@@ -263,7 +262,7 @@ class Loop:
     def test_episode(
         self, env: Any, get_action: Callable[[Any], Any], seed: int
     ) -> dict[str, float]:
-        """Play one episode; return its return and its length."""
+        """Run one episode; return its return and its length."""
         o, _ = env.reset(seed=seed)
         ret, length, over = 0.0, 0, False
         while not over:
@@ -275,9 +274,9 @@ class Loop:
     # ---- logging -------------------------------------------------------------------------------
 
     def log(self, info: Mapping[str, Any] | None = None, **per_step: Sequence[Any]) -> None:
-        """Write this epoch's row: episodes, test episodes, what updates measured, then `info`.
+        """Write this epoch's row: episodes, test episodes, update measurements, then `info`.
 
-        `info` holds single numbers. `per_step` holds one value per step, in one array per shard.
+        `info` contains single numbers; `per_step` contains one value per step, one array per shard.
         """
         run, logger = self.run, self.run.logger
         numbers = {name: float(value) for name, value in (info or {}).items()}
@@ -315,7 +314,7 @@ class Loop:
         run.show_progress(average)
 
     def total_steps(self) -> int:
-        """Environment steps taken by all processes, including those of the unfinished epoch."""
+        """Return all processes' environment steps, including those in the unfinished epoch."""
         if not self.on_policy:
             return self.t
         # count this process's steps once, however many shards it has
@@ -323,13 +322,13 @@ class Loop:
         return self.run.total_steps + int(self.run.shards.sum(parts))
 
     def begin_epoch(self) -> None:
-        """Reset the step counters of the epoch."""
+        """Reset the epoch's step counters."""
         self._rows = [0] * len(self._rows)
         if self.on_policy:
             self.t = 0
 
     def _measured_arrays(self) -> dict[str, np.ndarray]:
-        """What this epoch's updates measured; stops the run if one of these is not finite."""
+        """Return what this epoch's updates measured; stop the run if a value is not finite."""
         arrays = {name: self.run.to_array(parts) for name, parts in self._measured.items()}
         for name, array in arrays.items():
             if array.size:
@@ -339,11 +338,11 @@ class Loop:
     # ---- resuming ------------------------------------------------------------------------------
 
     def continue_from(self, rows: Sequence[int], t: int) -> None:
-        """Continue in the middle of an epoch with `rows` of each shard, `t` steps in total."""
+        """Continue in the middle of an epoch, after `rows` of each shard and `t` steps in total."""
         self._rows, self.t, self._changed, self._restored = list(rows), t, False, True
 
     def state_dict(self) -> dict[str, Any]:
-        """The counters, the generator and this epoch's measurements so far (off-policy)."""
+        """Return the counters, the RNG and this epoch's measurements so far (off-policy)."""
         return {
             "t": self.t,
             "before": self._before,

@@ -1,4 +1,4 @@
-"""n-step returns: combine single transitions into transitions over up to n steps."""
+"""n-step returns: combining single transitions into transitions over up to n steps."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -8,20 +8,20 @@ import numpy as np
 
 
 class NStep:
-    """Turns the transitions of `num_envs` streams into n-step transitions.
+    """Converts the transitions of `num_envs` streams to n-step transitions.
 
     A step taken at `obs` becomes a row once n rewards have followed it, or when its episode ends.
-    The row holds `rew = r_1 + gamma r_2 + ... + gamma^(m-1) r_m` over the m <= n steps taken, the
-    observation `obs2` that they led to, whether the episode terminated there (`done`), and
+    The row contains `rew = r_1 + gamma r_2 + ... + gamma^(m-1) r_m` over the m <= n steps taken,
+    the resulting observation `obs2`, whether the episode terminated there (`done`), and
     `discount = gamma^m`, the factor on the value of `obs2`. A truncated episode is not `done`: its
-    last rows bootstrap from its final observation, each over as many steps as it has.
+    last rows bootstrap from its final observation, each after as many steps as remain.
 
     Rows are returned stream by stream, oldest first.
     """
 
     def __init__(self, n: int, gamma: float, num_envs: int = 1):
         self.n, self.gamma = n, gamma
-        # The steps of each stream that still wait for rewards: [obs, act, rewards so far, m].
+        # Each stream's steps that are still waiting for rewards: [obs, act, rewards so far, m].
         self._waiting: list[deque[list[Any]]] = [deque() for _ in range(num_envs)]
         self._last_obs: list[Any] = [None] * num_envs  # after the newest of these steps
         self._powers = [gamma**m for m in range(n + 1)]
@@ -36,12 +36,12 @@ class NStep:
         ended: Collection[int] = (),
         streams: Iterable[int] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Add one step of several streams; return the rows that are now complete, {} if none is.
+        """Add one step of several streams; return the rows that are now complete, or {}.
 
         `ended` lists the streams whose episode ended with this step, terminated or truncated.
-        `streams` names the stream of each row; by default there is one row per stream. If a stream
-        continues from another observation than its last step led to, its episode could not be
-        restored on resuming, and counts as truncated there.
+        `streams` contains the stream of each row; by default there is one row per stream. If a
+        stream does not continue from its last observation, its episode could not be restored on
+        resuming, and is treated as truncated there.
         """
         rows: list[tuple[Any, ...]] = []
         for k, i in enumerate(range(len(self._waiting)) if streams is None else streams):
@@ -72,7 +72,7 @@ class NStep:
         return obs, act, ret, obs2, done, self._powers[m]
 
     def state_dict(self) -> dict[str, Any]:
-        """The waiting steps."""
+        """Return the waiting steps."""
         return {
             "waiting": [[list(step) for step in waiting] for waiting in self._waiting],
             "last_obs": list(self._last_obs),

@@ -3,7 +3,7 @@
 Transitions with a large temporal-difference error are sampled more often, and importance-sampling
 weights correct for the bias. The priorities are the leaves of a sum tree: a binary tree in which
 each inner node is the sum of its two children. Finding or changing a leaf takes one step per level
-of the tree, and all leaves of a batch are handled at once.
+of the tree, and all of a batch's leaves are processed at once.
 """
 
 from collections.abc import Mapping
@@ -27,22 +27,22 @@ class SumTree:
         return float(self._nodes[1])
 
     def get(self, index: Any) -> np.ndarray:
-        """The numbers at the given indices."""
+        """Return the numbers at the given indices."""
         return self._nodes[np.asarray(index) + self._first]
 
     def set(self, index: np.ndarray, values: Any) -> None:
-        """Set the numbers at the given indices; for a repeated index the last value counts."""
+        """Set the numbers at the given indices; for a repeated index, the last value wins."""
         nodes = index + self._first
         self._nodes[nodes] = values
         for _ in range(self.height):
             nodes = nodes >> 1
-            # Recomputed rather than adjusted: rounding errors do not accumulate over a run, and the
-            # inner nodes depend only on the leaves.
+            # Recompute rather than adjust the sums: rounding errors then do not accumulate over a
+            # run, and the inner nodes depend only on the leaves.
             left = nodes << 1
             self._nodes[nodes] = self._nodes[left] + self._nodes[left + 1]
 
     def find(self, mass: np.ndarray) -> np.ndarray:
-        """For each of `mass`, in [0, total): the first index whose cumulative sum exceeds it."""
+        """For each `mass` in [0, total), find the first index whose cumulative sum exceeds it."""
         nodes = np.ones(len(mass), np.int64)
         mass = mass.copy()
         for _ in range(self.height):
@@ -61,7 +61,7 @@ class Priorities:
     Args:
         size: capacity of the replay buffer.
         alpha: exponent of the errors. 0 samples uniformly, 1 in proportion to the error.
-        epsilon: added to every error, so that every row keeps a chance of being sampled.
+        epsilon: added to every error, so that every row can still be sampled.
     """
 
     def __init__(self, size: int, alpha: float = 0.6, epsilon: float = 1e-6):
@@ -72,7 +72,7 @@ class Priorities:
 
     def add(self, index: np.ndarray) -> None:
         """Give new rows the highest priority so far, so that each is likely to be sampled once."""
-        self._new.append(index)  # inserted when the tree is next needed, several at once
+        self._new.append(index)  # inserted together when the tree is next needed
 
     def _insert_new(self) -> None:
         if self._new:
@@ -82,10 +82,11 @@ class Priorities:
     def sample(
         self, n: int, rows: int, beta: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sample `n` indices in proportion to their priorities; also their importance weights.
+        """Sample `n` indices in proportion to their priorities; return them and their weights.
 
-        The weights are `(rows P(i))^-beta`, divided by the largest in the batch so that they only
-        scale a step down. `rows` is the number of rows stored; `beta` = 1 corrects the bias fully.
+        The importance weights are `(rows P(i))^-beta`, divided by the largest in the batch so that
+        they only shrink a step. `rows` is the number of stored rows; `beta` = 1 corrects the bias
+        fully.
         """
         self._insert_new()
         # Stratified: one draw from each of n equal slices of the total reduces the variance.
@@ -101,7 +102,7 @@ class Priorities:
         self.highest = max(self.highest, float(priority.max()))
 
     def state_dict(self) -> dict[str, Any]:
-        """The priorities of the stored rows; loading recomputes the rest of the tree."""
+        """Return the stored rows' priorities; loading recomputes the rest of the tree."""
         self._insert_new()
         priorities = np.trim_zeros(self.tree.get(np.arange(self.tree.size)), "b")
         return {"priorities": priorities, "highest": self.highest}

@@ -1,9 +1,9 @@
 """Replay: a ring buffer of past transitions, sampled uniformly.
 
 Transitions are stored in plain NumPy arrays that keep their dtype, so images stay bytes. Rows that
-were never written take no memory. A checkpoint writes only the parts that changed since the one
-before (`Ring.state_dict`), so saving a full buffer of a million transitions costs no more than
-saving the new ones.
+were never written take no memory. A checkpoint writes only the parts that changed since the
+previous one (`Ring.state_dict`), so saving a full buffer of a million transitions costs no more
+than saving the new ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 # A checkpoint writes the buffer in chunks: small enough that rewriting a half-changed one is cheap,
 # large enough that a buffer does not become ten thousand files.
 _CHUNK_BYTES, _MOST_CHUNK_BYTES, _CHUNKS = 1 << 20, 1 << 26, 1024
-# The most that `sample_batches` gathers at once.
+# The maximum amount of data that `sample_batches` gathers at once.
 _GATHER_BYTES = 1 << 24
 
 
@@ -40,7 +40,7 @@ class Ring:
             for name, (shape, _) in fields.items()
         )
         try:
-            # The system provides zeroed memory page by page, when a page is first written.
+            # The OS provides zeroed memory page by page, when a page is first written.
             self.data = {
                 name: np.zeros((self.max_size, *shape), dtypes[name])
                 for name, (shape, _) in fields.items()
@@ -53,7 +53,7 @@ class Ring:
         self.total = 0  # rows stored so far, including overwritten ones
         chunk_bytes = min(max(_CHUNK_BYTES, self.nbytes // _CHUNKS), _MOST_CHUNK_BYTES)
         self.chunk_rows = max(1, chunk_bytes // max(1, self.row_bytes))
-        # Each chunk as it was last saved; None if it has changed since.
+        # Each chunk as last saved; None if it has changed since.
         self._pieces: list[Piece | None] = [None] * -(-self.max_size // self.chunk_rows)
 
     @property
@@ -68,13 +68,13 @@ class Ring:
 
     @property
     def ptr(self) -> int:
-        """Index of the next row to write; in a full ring, that of the oldest row."""
+        """Index of the next row to write; in a full ring, the oldest row."""
         return self.total % self.max_size
 
     def store(self, rows: Mapping[str, Any]) -> np.ndarray:
-        """Append n rows, one array of n per field; return the indices of the rows kept."""
+        """Append n rows, one array of length n per field; return the indices of the rows kept."""
         n = len(next(iter(rows.values())))
-        if n > self.max_size:  # the last ones would overwrite the first
+        if n > self.max_size:  # the last rows would overwrite the first ones
             self.total += n - self.max_size
             rows, n = {name: rows[name][-self.max_size :] for name in self.data}, self.max_size
         start = self.ptr
@@ -90,13 +90,13 @@ class Ring:
         return where
 
     def changed(self, rows: Any) -> None:
-        """Mark these rows as changed since the last save; `store` does this itself."""
+        """Mark these rows as changed since the last save; `store` calls this itself."""
         chunks = rows // self.chunk_rows
         for chunk in (chunks,) if np.ndim(chunks) == 0 else np.unique(chunks):
             self._pieces[chunk] = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows, in pieces; a piece that has not changed since the last save is reused."""
+        """Return the rows in pieces, reusing those that have not changed since the last save."""
         from spinup.runs.pieces import Piece
 
         for i in range(-(-self.size // self.chunk_rows)):
@@ -141,15 +141,15 @@ def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Any, ...]]:
 class ReplayBuffer:
     """Transitions `obs, act, rew, obs2, done`, sampled uniformly with replacement.
 
-    `done` means that the episode terminated in `obs2`. An episode that was truncated (by a time
-    limit) is not done.
+    `done` means that the episode terminated in `obs2`. A truncated episode (time limit) is not
+    done.
 
     Args:
         obs_dim, act_dim: shapes of one observation and one action: None, an int or a tuple.
         size: capacity in transitions; the oldest are overwritten.
-        obs_dtype, act_dtype: dtypes in which they are stored.
-        extra: more fields of a transition: name -> (shape, dtype).
-        rng: generator for sampling; a new one by default.
+        obs_dtype, act_dtype: dtypes in which observations and actions are stored.
+        extra: additional fields of a transition: name -> (shape, dtype).
+        rng: RNG for sampling; a new one by default.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ReplayBuffer:
     def store(
         self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any, **extra: Any
     ) -> np.ndarray:
-        """Append one transition; size-1 arrays count as scalars."""
+        """Append one transition; size-1 arrays are treated as scalars."""
         row = {"obs": obs, "act": act, "rew": rew, "obs2": next_obs, "done": done, **extra}
         fields = self.ring.data
         return self.ring.store(
@@ -189,7 +189,7 @@ class ReplayBuffer:
         return self.ring.store(rows)
 
     def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """The transitions at the given indices, each field as a new array."""
+        """Return the transitions at the given indices, each field as a new array."""
         return {name: x.take(index, axis=0) for name, x in self.ring.data.items()}
 
     def draw(self, *shape: int) -> np.ndarray:
@@ -199,11 +199,11 @@ class ReplayBuffer:
         return self.rng.integers(len(self), size=[int(n) for n in shape])
 
     def sample_batch(self, batch_size: int = 32) -> dict[str, Any]:
-        """A batch: `obs, act, rew, obs2, done`, each with `batch_size` rows."""
+        """Sample a batch: `obs, act, rew, obs2, done`, each with `batch_size` rows."""
         return self.rows(self.draw(batch_size))
 
     def sample_batches(self, n: int, batch_size: int) -> Iterator[dict[str, Any]]:
-        """Yield `n` batches; many are gathered at once, which is cheaper than one by one."""
+        """Yield `n` batches, gathering many at once, which is cheaper than one by one."""
         if n == 0:
             return
         index = self.draw(n, batch_size)
@@ -214,7 +214,7 @@ class ReplayBuffer:
                 yield {name: x[i] for name, x in joined.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed run needs."""
+        """Return all the state that a resumed run needs."""
         return {"ring": self.ring.state_dict(), "rng": self.rng.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -224,13 +224,13 @@ class ReplayBuffer:
 
 
 def _transition(obs: Field, act: Field) -> dict[str, Field]:
-    """The fields of a transition."""
+    """Return the fields of a transition."""
     number, flag = ((), np.float32), ((), np.bool_)
     return {"obs": obs, "act": act, "rew": number, "obs2": obs, "done": flag}
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """`value` as an int, also if written as 1e6; SpinupError if it is not a whole number."""
+    """Convert `value` to an int, even from 1e6; raise SpinupError if it is not a whole number."""
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < least or value != math.floor(value):
         raise SpinupError(f"{name}={value!r} must be a whole number, at least {least}")

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def discount_cumsum(x: Any, discount: float) -> np.ndarray:
-    """Discounted cumulative sums: `out[t] = x[t] + discount * out[t + 1]`.
+    """Compute discounted cumulative sums: `out[t] = x[t] + discount * out[t + 1]`.
 
     Input: `[x0, x1, x2]`. Output: `[x0 + g x1 + g^2 x2, x1 + g x2, x2]`, float64, summed over the
-    first axis. In one dimension, a loop over Python floats beats one NumPy call per step.
+    first axis. In one dimension, a loop over Python floats is faster than one NumPy call per step.
     """
     x = np.asarray(x, dtype=np.float64)
     if x.ndim == 1:
@@ -30,20 +30,20 @@ def discount_cumsum(x: Any, discount: float) -> np.ndarray:
 def gae(
     rew: np.ndarray, val: np.ndarray, last_val: float, gamma: float, lam: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Advantages and rewards-to-go of one path of T steps.
+    """Compute the advantages and rewards-to-go of one path of T steps.
 
     Args:
         rew: rewards, (T,).
-        val: V(s_t) of the states visited, (T,).
+        val: V(s_t) of the visited states, (T,).
         last_val: value of the state after the last step: 0 if the episode terminated there,
-            V(final observation) if the path was cut off by a time limit or the end of the epoch.
+            V(final observation) if the path was truncated by a time limit or the end of the epoch.
         gamma: discount factor.
         lam: lambda of GAE; 1 gives Monte Carlo advantages, 0 one-step TD errors.
 
     Returns:
         (adv, ret): adv_t = sum_l (gamma lam)^l delta_{t+l} with
         delta_t = r_t + gamma V(s_{t+1}) - V(s_t) (Schulman et al. 2016, eq. 16), and
-        ret_t = r_t + gamma r_{t+1} + ... + gamma^{T-t} last_val, the target of the value function.
+        ret_t = r_t + gamma r_{t+1} + ... + gamma^{T-t} last_val, the value function's target.
     """
     rew = np.asarray(rew, dtype=np.float64)
     val = np.append(np.asarray(val, dtype=np.float64), last_val)

@@ -20,12 +20,12 @@ class Path(NamedTuple):
 
     @property
     def rows(self) -> tuple[slice, int]:
-        """The index of the path in a (steps, num_envs) array."""
+        """The path's index in a (steps, num_envs) array."""
         return slice(self.start, self.stop), self.i
 
 
 class Rollout:
-    """The transitions of one shard: `steps` rows of `num_envs` transitions each."""
+    """One shard's transitions: `steps` rows of `num_envs` transitions each."""
 
     def __init__(self, streams: Any, steps: int):
         n = streams.num_envs
@@ -35,8 +35,8 @@ class Rollout:
         self.obs = np.zeros((steps, n, *shape), stored_dtype(streams.observation_space))
         self.act = np.zeros((steps, n, *action_shape(space)), act_dtype(space))
         self.rew = np.zeros((steps, n))
-        self.valid = np.ones((steps, n), dtype=bool)  # False: the step was used for a reset
-        self.val: np.ndarray | None = None  # filled only if the policy returns them while acting
+        self.valid = np.ones((steps, n), dtype=bool)  # False if the step was used for a reset
+        self.val: np.ndarray | None = None  # filled only if the policy returns values while acting
         self.logp: np.ndarray | None = None
         self.paths: list[Path] = []
         self._start = [0] * n
@@ -57,7 +57,7 @@ class Rollout:
         logp: Any = None,
         took: np.ndarray | None = None,
     ) -> None:
-        """Append one row. An environment with `took` False took no step and has no entry."""
+        """Append one row. An environment whose `took` is False took no step and has no entry."""
         t, row = self.t, slice(None) if took is None else took
         self.obs[t, row] = obs
         self.act[t, row] = act if self.act.ndim <= 3 else np.reshape(act, (-1, *self.act.shape[2:]))
@@ -72,7 +72,7 @@ class Rollout:
                 self._start[i] = self.t  # a reset is not part of any path
 
     def finish_path(self, i: int, last_obs: np.ndarray | None) -> None:
-        """End the path of environment i with the last row stored.
+        """End environment i's path at the last stored row.
 
         `last_obs` is the observation to bootstrap from; None means that the episode terminated.
         """
@@ -82,11 +82,11 @@ class Rollout:
         self._start[i] = self.t
 
     def flat(self, x: np.ndarray) -> np.ndarray:
-        """The valid entries of a (steps, num_envs, ...) array, joined into one batch axis."""
+        """Flatten the valid entries of a (steps, num_envs, ...) array into one batch axis."""
         return x[self.valid] if not self.valid.all() else x.reshape(-1, *x.shape[2:])
 
     def unflat(self, x: np.ndarray) -> np.ndarray:
-        """The inverse of `flat` for one number per entry."""
+        """Invert `flat`, for one number per entry."""
         out = np.zeros(self.valid.shape, x.dtype)
         out[self.valid] = x
         return out
@@ -97,7 +97,7 @@ class Rollout:
             self.logp = np.zeros((self.steps, self.num_envs), np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        """The data collected so far in this epoch."""
+        """Return the data collected so far in this epoch."""
         t = self.t
         return {
             "t": t,

@@ -1,10 +1,10 @@
 """Actor-Critic with Experience Replay (Wang et al. 2017, arXiv:1611.01224).
 
-Idea: an actor-critic that also learns from stored trajectories. Three things make that work:
-targets for the critic that are correct whichever policy acted (Retrace); importance weights
-truncated at `c`, with the truncated part added back through the critic (bias correction); and a
-trust region that keeps the policy close to an average of past policies. `continuous.py` has what
-differs for continuous actions.
+Idea: an actor-critic that also learns from stored trajectories. Three techniques make this work:
+targets for the critic that are correct regardless of which policy acted (Retrace); importance
+weights truncated at `c`, with the truncated part added back through the critic (bias correction);
+and a trust region that keeps the policy close to an average of past policies. `continuous.py`
+contains the differences for continuous actions.
 
     python -m spinup.run acer --env CartPole-v1
     python -m spinup.algos.pytorch.acer.acer --env CartPole-v1 --num_envs 8
@@ -35,9 +35,9 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(phi, q, q_ret, batch, c=10.0, ent_coef=0.0):
-    """Losses (T, N) whose gradients are those of eq. 9 and of an entropy bonus, negated.
+    """Return losses (T, N) whose gradients are those of eq. 9 and an entropy bonus, negated.
 
-    `phi` holds the logits of the policy and `q` the values of all actions, (T, N, A).
+    `phi` contains the policy's logits and `q` the values of all actions, (T, N, A).
     """
     logp, logmu = log_softmax(phi, -1), batch["logmu"]  # (T, N, A)
     logp_a, logmu_a = chosen(logp, batch["act"]), chosen(logmu, batch["act"])  # (T, N)
@@ -140,15 +140,15 @@ def acer(
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
             `activation`, `orthogonal_init` and, for continuous actions, `std`.
         replay_size: capacity of the replay buffer in transitions, over all environments; the oldest
-            are overwritten. Larger buffers keep data of older policies; 1e4 to 1e6.
+            are overwritten. Larger buffers keep data from older policies; 1e4 to 1e6.
         lam: lambda of Retrace. Lower values rely more on the critic: less variance, more bias; 0.9
             to 1.
-        n_steps: length of a trajectory: the steps of each environment between two updates on new
-            data, and in a replayed batch. Longer ones rely less on the critic; 5 to 50.
+        n_steps: length of a trajectory: each environment's steps between two updates on new data,
+            and in a replayed batch. Longer trajectories rely less on the critic; 5 to 50.
         replay_ratio: mean number of updates on replayed data per update on new data (Poisson
             distributed). Higher values learn more from the same data and are slower; 0 to 8.
-        c: importance weights are truncated at this; the critic accounts for the rest. Higher values
-            are noisier and rely less on the critic; 1 to 10.
+        c: limit at which importance weights are truncated; the critic accounts for the rest. Higher
+            values are noisier and rely less on the critic; 1 to 10.
         delta: how much a step may raise the KL divergence from the average policy, to first order.
             Lower values restrict the policy more; 0.1 to 1.
         polyak: fraction of the average policy that each update keeps. Values closer to 1 move it
@@ -158,7 +158,7 @@ def acer(
         ent_coef: weight of an entropy bonus in the objective. Higher values keep the policy random
             for longer; 0 to 0.01. No effect for continuous actions: their variance is fixed.
         dueling_samples: for continuous actions, the number of sampled actions that estimate the
-            mean advantage. More are less noisy and slower; 1 to 20.
+            mean advantage. More samples are less noisy and slower; 1 to 20.
 
     Returns:
         The trained actor-critic.

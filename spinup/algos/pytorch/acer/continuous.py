@@ -1,4 +1,4 @@
-"""ACER for continuous actions, over which no sum can be taken: samples replace it."""
+"""ACER for continuous actions, where samples replace sums over all actions."""
 
 import torch
 
@@ -8,12 +8,12 @@ from spinup.algos.pytorch.common.learners import polyak_update
 
 
 def continuous_loss_pi(phi, mu, x, x1, q1, v, q_opc, c=5.0):
-    """Losses (T, N) whose gradients are those of eq. 15 and 16, negated.
+    """Return losses (T, N) whose gradients are the negated gradients of eq. 15 and 16.
 
     `phi` and `mu` are the means of the policy and of the behavior policy that took the actions `x`;
     `x1` are samples from the policy. All are (T, N, A), in units of the standard deviation. The
-    samples and their values `q1` estimate the expectation over all actions. `q1`, `v` and `q_opc`,
-    the values of `x`, are (T, N).
+    samples and their values `q1` estimate the expectation over all actions. `q1`, `v` and `q_opc`
+    (the values of `x`) are (T, N).
     """
     logp, logp1 = log_density(x, phi), log_density(x1, phi)  # (T, N)
     with torch.no_grad():
@@ -35,9 +35,9 @@ def continuous_update(
     polyak=0.99,
     dueling_samples=5,
 ):
-    """`acer_update` for continuous actions: a Gaussian policy and a stochastic dueling critic.
+    """Apply `acer_update` to continuous actions: a Gaussian policy, a stochastic dueling critic.
 
-    Q~(s, a) = V(s) + A(s, a) - mean of A(s, u_i), with u_i ~ pi (eq. 13): what V learns, Q learns.
+    Q~(s, a) = V(s) + A(s, a) - mean of A(s, u_i), with u_i ~ pi (eq. 13): Q shares what V learns.
     """
     o, a, o2 = batch["obs"], batch["act"], batch["obs2"]
     weight = batch["valid"] / batch["valid"].mean().clamp(min=1e-8)
@@ -52,7 +52,7 @@ def continuous_update(
 
     q, v = ac.q(o, a, u), ac.q.v(o)  # (T, N)
     with torch.no_grad():
-        # Density ratios shrink with the number of dimensions; taking the root makes up for that.
+        # Density ratios shrink with the number of dimensions; taking the root compensates for that.
         q_ret = retrace(q, v2, rho ** (1 / a.shape[-1]), batch, gamma, lam)
         q_opc = retrace(q, v2, torch.ones_like(rho), batch, gamma)  # for the policy: uncut traces
         v_target = v + rho.clamp(max=1) * (q_ret - q)  # eq. 14

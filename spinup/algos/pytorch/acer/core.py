@@ -1,4 +1,4 @@
-"""The networks of ACER, its trajectory buffer, and the names that user code imports from here."""
+"""ACER's networks and trajectory buffer, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -59,13 +59,13 @@ class MLPActorCritic(nn.Module):
 
     Args:
         observation_space: a Box of any shape (flattened).
-        action_space: Discrete, with a categorical `pi` and a `q` that gives the values of all
+        action_space: Discrete, with a categorical `pi` and a `q` that returns the values of all
             actions; or a Box with finite bounds, with a Gaussian `pi` and a stochastic dueling `q`.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
             (32, 32) to (256, 256) are usual.
         activation: activation class of the hidden layers.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
-        std: for a Box, the standard deviation of the policy, in units of half of each dimension's
+        std: for a Box, the policy's standard deviation, in units of half of each dimension's
             range. It is not learned. Higher values explore more; 0.1 to 0.5.
     """
 
@@ -99,24 +99,24 @@ class MLPActorCritic(nn.Module):
             init_orthogonal(self.q, output_gain=1.0)
 
     def v(self, obs):
-        """V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""
+        """Return V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""
         if not self.discrete:
             return self.q.v(obs)
         return (self.pi(obs)[0].probs * self.q(obs)).sum(-1)
 
     @samples_pi
     def act(self, obs, deterministic=False):
-        """An action for one observation or a batch, as an array: sampled, or the most likely."""
+        """Return an action for one observation or a batch: sampled, or the most likely."""
         with torch.no_grad():
             pi, _ = self.pi(obs)
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
 
 
 class StochasticDuelingQ(BoundedActor):
-    """Q(s, a) and V(s) of continuous actions from one pair of networks (eq. 13).
+    """Q(s, a) and V(s) for continuous actions, computed by one pair of networks (eq. 13).
 
-    `v_net` gives V and `a_net` an advantage. Its mean under the policy, estimated from a few
-    sampled actions, is subtracted, so that V is always the mean of Q.
+    `v_net` computes V, and `a_net` an advantage. The advantage's mean under the policy, estimated
+    from a few sampled actions, is subtracted, so that V is always the mean of Q.
     """
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, act_limit=1.0, *more, **named):
@@ -125,22 +125,22 @@ class StochasticDuelingQ(BoundedActor):
         self.a_net = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
 
     def v(self, obs):
-        """V(s): (..., obs) -> (...,)."""
+        """Return V(s): (..., obs) -> (...,)."""
         return self.v_net(self.obs_filter(obs)).squeeze(-1)
 
     def advantage(self, obs, act):
-        """A(s, a), up to a term that depends only on s: (..., obs), (..., act) -> (...,)."""
+        """Return A(s, a), up to a term that depends only on s: (..., obs), (..., act) -> (...,)."""
         act = (act - self.act_center) / self.act_limit
         return self.a_net(torch.cat([self.obs_filter(obs), act], -1)).squeeze(-1)
 
     def forward(self, obs, act, samples):
-        """Q(s, a), given policy `samples` (n, ..., act): (..., obs), (..., act) -> (...,)."""
+        """Return Q(s, a), given policy samples (n, ..., act): (..., obs), (..., act) -> (...,)."""
         others = self.advantage(obs.expand(len(samples), *obs.shape), samples)
         return self.v(obs) + self.advantage(obs, act) - others.mean(0)
 
 
 class CategoricalBehavior:
-    """Acts by sampling `pi`; `behavior` holds the log-probabilities of all actions, `logmu`."""
+    """Acts by sampling `pi`; `behavior` stores the log-probabilities of all actions, `logmu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
@@ -157,7 +157,7 @@ class CategoricalBehavior:
         self.renew()
 
     def __call__(self, obs, rng):
-        """Actions, one per environment."""
+        """Return actions, one per environment."""
         x = self.net(obs)
         shifted = x - x.max(-1, keepdims=True)
         logmu = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
@@ -171,7 +171,7 @@ class CategoricalBehavior:
 
 
 class GaussianBehavior:
-    """Acts by sampling a Gaussian `pi`; `behavior` holds the means of the Gaussian, `mu`."""
+    """Acts by sampling a Gaussian `pi`; `behavior` stores the Gaussian's means, `mu`."""
 
     def __init__(self, pi, device="cpu"):
         self.pi, self.device = pi, device
@@ -188,7 +188,7 @@ class GaussianBehavior:
         self.renew()
 
     def __call__(self, obs, rng):
-        """Actions, one per environment; they may lie outside the bounds."""
+        """Return actions, one per environment; they may be outside the bounds."""
         if self.fast is not None:
             mu = self.fast.mode(self.fast.net(obs))
         else:
@@ -200,7 +200,7 @@ class GaussianBehavior:
 
 
 def make_behavior(pi, action_space, device="cpu"):
-    """The behavior policy, which remembers the distribution that its actions were drawn from."""
+    """Create the behavior policy, which remembers the distribution its actions were drawn from."""
     continuous = isinstance(action_space, Box)
     return (GaussianBehavior if continuous else CategoricalBehavior)(pi, device)
 
@@ -210,9 +210,9 @@ class TrajectoryBuffer:
 
     A row is one step of all streams: `obs, act, rew, obs2`; `done`, whether the episode terminated
     in `obs2`; `ended`, whether it terminated or was truncated there, so that the next row belongs
-    to another episode; `logmu`, the log-probabilities of ALL discrete actions under the behavior
-    policy, or `mu`, the mean of its Gaussian; `valid`, False if a vector environment used the step
-    for a reset.
+    to another episode; `logmu`, the behavior policy's log-probabilities of ALL discrete actions,
+    or `mu`, the mean of its Gaussian; `valid`, False if a vector environment used the step for a
+    reset.
 
     Args:
         num_envs: number of streams.
@@ -221,7 +221,7 @@ class TrajectoryBuffer:
         size: capacity in transitions, over all streams; the oldest are overwritten.
         obs_dtype: dtype in which observations are stored.
         continuous: whether actions are continuous.
-        rng: generator for sampling; a new one by default.
+        rng: RNG for sampling; a new one by default.
         device: device of the batches.
     """
 
@@ -262,7 +262,7 @@ class TrajectoryBuffer:
         """Append one step of every stream.
 
         `behavior` describes the distribution of the actions (`logmu` or `mu`). `ended` lists the
-        streams whose episode ended. A stream with `took` False took no step, and the first five
+        streams whose episode ended. A stream whose `took` is False took no step, and the first five
         arguments have no entry for it; None means that all streams took a step.
         """
         row = self._row
@@ -279,7 +279,7 @@ class TrajectoryBuffer:
         self.ring.store(row)
 
     def _mark_lost(self):
-        """Mark an episode as ended if it could not be restored: its next `obs` does not follow."""
+        """Mark an episode that could not be restored as ended: its next `obs` does not follow."""
         ring = self.ring
         last = (ring.total - 1) % ring.max_size
         before, now = ring.data["obs2"][last], self._row["obs"][0]
@@ -288,16 +288,16 @@ class TrajectoryBuffer:
             ring.changed(last)
 
     def due(self, n_steps):
-        """Whether another `n_steps` steps of every stream are complete."""
+        """Return whether another `n_steps` steps of every stream are complete."""
         return self.ring.total % n_steps == 0
 
     def newest(self, n_steps):
-        """The last `n_steps` steps of every stream, each field (n_steps, num_envs, ...)."""
+        """Return every stream's last `n_steps` steps, each field (n_steps, num_envs, ...)."""
         return self._stretches(np.full(self.num_envs, self.ring.size - n_steps), n_steps)
 
     def sample(self, n_steps):
-        """For every stream, a trajectory of `n_steps` steps with a random start."""
-        # counted from the oldest row, so that no trajectory wraps around from the newest to it
+        """Sample a trajectory of `n_steps` steps with a random start for every stream."""
+        # counted from the oldest row, so that no trajectory wraps around from the newest row to it
         first = self.rng.integers(self.ring.size - n_steps + 1, size=self.num_envs)
         return self._stretches(first, n_steps)
 
@@ -318,7 +318,7 @@ class TrajectoryBuffer:
         }
 
     def state_dict(self):
-        """Everything that a resumed run needs."""
+        """Return all the state that a resumed run needs."""
         return {"ring": self.ring.state_dict(), "rng": self.rng.bit_generator.state}
 
     def load_state_dict(self, state):
@@ -329,7 +329,7 @@ class TrajectoryBuffer:
 
 
 def make_trajectory_buffer(run, replay_size, n_steps):
-    """The buffer of a run, with shapes and dtypes from its spaces; checks that it fits."""
+    """Create a run's buffer from its spaces; check that it fits in memory."""
     num_envs, size = run.streams[0].num_envs, replay.check_count("replay_size", replay_size)
     if size < n_steps * num_envs:
         raise SpinupError(
@@ -354,28 +354,28 @@ def make_trajectory_buffer(run, replay_size, n_steps):
 
 
 def logits(pi, obs):
-    """The policy's logits for all actions: (..., obs) -> (..., actions)."""
+    """Return the policy's logits for all actions: (..., obs) -> (..., actions)."""
     return pi(obs)[0].logits
 
 
 def chosen(x, act):
-    """The entries of the actions taken: (..., actions), (...,) -> (...,)."""
+    """Select the entries of the actions taken: (..., actions), (...,) -> (...,)."""
     return x.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(logp):
-    """Entropy of categorical distributions: (..., actions) -> (...,)."""
+    """Return the entropy of categorical distributions: (..., actions) -> (...,)."""
     return -(logp.exp() * logp).sum(-1)
 
 
 def gaussian(pi, obs):
-    """Mean (..., act) and fixed standard deviation (act,) of a Gaussian policy."""
+    """Return the mean (..., act) and fixed standard deviation (act,) of a Gaussian policy."""
     found = pi(obs)[0]
     return found.mean, found.stddev.detach().flatten(0, -2)[0]
 
 
 def log_density(x, phi):
-    """Log-density of a Gaussian at `x`, up to a constant: (..., act), (..., act) -> (...,).
+    """Return a Gaussian's log-density at `x`, up to a constant: (..., act), (..., act) -> (...,).
 
     Both are in units of the standard deviation. The constant cancels in every ratio and gradient.
     """

@@ -4,11 +4,11 @@ import torch
 
 
 def retrace(q, v2, rho, batch, gamma=0.99, lam=1.0):
-    """The Retrace targets Qret (eq. 5) of N trajectories of T steps, (T, N).
+    """Compute the Retrace targets Qret (eq. 5) of N trajectories of T steps, (T, N).
 
-    `q` holds Q(s_t, a_t), `v2` the value V of the next state, `rho` the ratio pi / mu of a_t. After
-    a terminated episode, no value is added. A truncated episode bootstraps from V, and so does the
-    last step of a trajectory; nothing leaks in from the episode that follows.
+    `q` contains Q(s_t, a_t), `v2` the next state's value V, `rho` the probability ratio pi / mu of
+    a_t. A terminated episode has zero value after its last step. A truncated episode bootstraps
+    from V, and so does the last step of a trajectory; the following episode has no influence.
     """
     delta = batch["rew"] + gamma * (1 - batch["done"]) * v2 - q  # (T, N)
     trace = gamma * lam * rho[1:].clamp(max=1) * (1 - batch["ended"][:-1])  # (T - 1, N)
@@ -19,16 +19,16 @@ def retrace(q, v2, rho, batch, gamma=0.99, lam=1.0):
 
 
 def compute_loss_q(q, q_ret):
-    """Squared errors of Q(s_t, a_t) against the Retrace targets (eq. 6), (T, N)."""
+    """Return squared errors of Q(s_t, a_t) against the Retrace targets (eq. 6), (T, N)."""
     return (q - q_ret) ** 2
 
 
 def trust_region(g, k, delta):
-    """The z closest to g that raises the KL divergence by at most `delta` (eq. 11 and 12).
+    """Return the z closest to g that raises the KL divergence by at most `delta` (eq. 11 and 12).
 
     `g` and `k` are the gradients of the objective and of the KL divergence from the average policy
-    with respect to the outputs of the policy network, (T, N, A). The constraint k.z <= delta
-    applies to each state.
+    with respect to the policy network's outputs, (T, N, A). The constraint k.z <= delta applies to
+    each state.
     """
     excess = (k * g).sum(-1, keepdim=True) - delta
     norm = k.square().sum(-1, keepdim=True).clamp(min=1e-20)  # k = 0: z = g
@@ -36,11 +36,11 @@ def trust_region(g, k, delta):
 
 
 def policy_step(phi, compute_losses, delta, weight, pi_optimizer):
-    """One step of the policy; `compute_losses(phi)` gives its loss and KL(average || pi), (T, N).
+    """Take a policy step; `compute_losses(phi)` returns its loss and KL(average || pi), (T, N).
 
-    Both are differentiated with respect to the outputs `phi` of the policy network. The trust
-    region limits that gradient before it is propagated to the parameters. Returns the mean loss and
-    KL, and the fraction of states where the trust region changed the gradient.
+    Both are differentiated with respect to the policy network's outputs `phi`. The trust region
+    limits that gradient before it is propagated to the parameters. Returns the mean loss and KL,
+    and the fraction of states where the trust region changed the gradient.
     """
     out = phi.detach().requires_grad_()
     loss_pi, kl = compute_losses(out)

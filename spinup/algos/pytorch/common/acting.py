@@ -1,8 +1,8 @@
-"""Acting: from observations to actions, quickly if the network allows it.
+"""Acting: computing actions from observations, quickly if the network allows it.
 
-For one observation, a small network takes a few microseconds in NumPy and ten times that in torch.
-The default networks therefore act through a NumPy copy of their weights, which is renewed after
-updates; user-written networks act through their own `step` or `act`.
+For one observation, a small network takes a few microseconds in NumPy and ten times as long in
+torch. The default networks therefore act through a NumPy copy of their weights, which is renewed
+after updates; user-written networks act through their own `step` or `act`.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def _sigmoid(x):
     return 0.5 * np.tanh(0.5 * x) + 0.5  # exp(-x) would overflow
 
 
-# In place where NumPy can; the argument is always a new array.
+# In place where NumPy supports it; the argument is always a new array.
 _NUMPY_ACTIVATIONS = {
     nets.Tanh: lambda x: np.tanh(x, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
@@ -34,7 +34,7 @@ _NUMPY_ACTIVATIONS = {
 
 
 def numpy_net(obs_filter, net):
-    """`net(obs_filter(obs))` as a function of NumPy batches; None if it has an unknown layer.
+    """Return `net(obs_filter(obs))` as a NumPy function; None if it has an unknown layer.
 
     The weights are copied, so training the network does not change the function.
     """
@@ -70,7 +70,7 @@ def numpy_net(obs_filter, net):
 
 
 def torch_net(obs_filter, net):
-    """The same function through torch."""
+    """Return the same function as `numpy_net`, computed by torch."""
     device = next(net.parameters()).device
 
     def forward(obs):
@@ -82,7 +82,7 @@ def torch_net(obs_filter, net):
 
 
 class NetPolicy:
-    """Acts with one of the default actors: its network's outputs, then its noise, in NumPy."""
+    """Selects actions in NumPy for a default actor: runs its forward pass, then adds its noise."""
 
     def __init__(self, actor, fast=True):
         self.actor, self.fast = actor, fast
@@ -104,9 +104,9 @@ class NetPolicy:
 
 
 def make_policy(ac, device="cpu", on_policy=True):
-    """The fastest policy that acts like the `step` or `act` of `ac`.
+    """Create the fastest policy that acts like the `step` or `act` of `ac`.
 
-    On-policy algorithms act through `step` if there is one, all others through `act`.
+    On-policy algorithms act through `step` if it exists, all others through `act`.
     """
     if _is_default(ac):
         return NetPolicy(_actor(ac))
@@ -118,20 +118,20 @@ def make_policy(ac, device="cpu", on_policy=True):
 
 def _is_default(ac):
     acts = getattr(type(ac), "step", None) or getattr(type(ac), "act", None)
-    # Only our own classes, not subclasses: those may act differently.
+    # Only our own classes, not subclasses, which may act differently.
     return getattr(acts, "samples_pi", False) and "in_numpy" in vars(type(_actor(ac)))
 
 
 def _actor(ac):
-    """The module that chooses actions: the policy, or the Q-function if there is no policy."""
+    """Return the module that chooses actions: the policy, or else the Q-function."""
     return ac.pi if hasattr(ac, "pi") else getattr(ac, "q", None)
 
 
 def make_get_action(ac, deterministic=False, rng=None, action_space=None):
-    """A function from one observation to the action to send to the environment.
+    """Return a function from one observation to the action to send to the environment.
 
-    The action is clipped to the bounds and has the shape of the action space. `rng` is the
-    generator for sampling (a new one by default).
+    The action is clipped to the bounds and has the action space's shape. `rng` is the RNG for
+    sampling (a new one by default).
     """
     rng = rng or np.random.default_rng()
     if hasattr(type(ac), "make_get_action"):  # its networks see only part of the observation

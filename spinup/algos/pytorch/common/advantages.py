@@ -1,7 +1,7 @@
-"""Turn the data of an epoch into the batches that on-policy updates learn from.
+"""Converting an epoch's data to the batches that on-policy updates learn from.
 
 While the policy is fixed, acting needs only actions. The values and log-probabilities of all steps
-of an epoch are computed afterwards in one batched call, which is much faster.
+in an epoch are computed afterwards in one batched call, which is much faster.
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ from spinup.utils.mpi_pytorch import shard_mean
 
 
 class EpochBuffer:
-    """Stores the steps of an epoch and computes GAE-lambda advantages and rewards-to-go.
+    """Stores an epoch's steps and computes GAE-lambda advantages and rewards-to-go.
 
-    It holds one rollout per local shard; `store` writes to that of the shard whose turn it is.
+    It contains one rollout per local shard; `store` writes to the rollout of the active shard.
     """
 
     def __init__(self, run, loop):
@@ -29,18 +29,18 @@ class EpochBuffer:
         self.rollouts[loop.shard].store(obs, act, rew, val, logp, loop.took)
 
     def finish_path(self, i, last_obs):
-        """End the path of environment i with the last step stored.
+        """End environment i's path at the last stored step.
 
-        `last_obs` is None if the episode terminated: no reward follows. If the path was cut off,
+        `last_obs` is None if the episode terminated: no reward follows. If the path was truncated,
         V(last_obs) estimates the rewards that would have followed.
         """
         self.rollouts[self.loop.shard].finish_path(i, last_obs)
 
     def get(self, ac, gamma, lam):
-        """One batch per local shard, a dict of tensors whose first axis is the batch.
+        """Return one batch per local shard, a dict of tensors whose first axis is the batch.
 
-        It holds `obs`, `act`, `ret`, `adv` (normalized over all shards), and `logp` and `val` of
-        the policy and the value function with which the data was collected.
+        It contains `obs`, `act`, `ret`, `adv` (normalized over all shards), and the `logp` and
+        `val` of the policy and the value function that collected the data.
         """
         reward_scale = _reward_scale(self.rollouts, ac, gamma, self.shards)
         batches = []
@@ -59,30 +59,30 @@ class EpochBuffer:
 
 
 def tensor(x, device="cpu"):
-    """A copy of an array as a tensor: floats as float32, integers unchanged.
+    """Copy an array to a tensor: floats become float32, integers keep their dtype.
 
-    It is a copy because torch aligns its memory and NumPy does not, and the last bit of a matrix
-    product may depend on the alignment.
+    The data is copied because torch aligns its memory and NumPy does not, and the last bit of a
+    matrix product may depend on the alignment.
     """
     dtype = torch.float32 if np.issubdtype(x.dtype, np.floating) else None
     return torch.tensor(x, dtype=dtype, device=device)
 
 
 def observations(rollout, device="cpu"):
-    """The observations of a rollout, always as float32, even images."""
+    """Return a rollout's observations, always as float32, even images."""
     return torch.tensor(rollout.flat(rollout.obs), dtype=torch.float32, device=device)
 
 
 def actions(rollout, device="cpu"):
-    """The actions of a rollout as sampled, before clipping."""
+    """Return a rollout's actions as sampled, before clipping."""
     return tensor(rollout.flat(rollout.act), device)
 
 
 def estimates(rollout, ac, obs, act, device="cpu"):
-    """Values, the value after the end of each path, and log-probabilities: (val, after, logp).
+    """Return values, the value after the end of each path, and log-probs: (val, after, logp).
 
     `val` and `logp` are (steps, num_envs) arrays. `after` has one number per path: 0 if the episode
-    terminated, V(last observation) if the path was cut off.
+    terminated, V(last observation) if the path was truncated.
     """
     last_obs = [path.last_obs for path in rollout.paths if path.last_obs is not None]
     last = (
@@ -102,22 +102,22 @@ def estimates(rollout, ac, obs, act, device="cpu"):
 
 
 def normalize_advantages(batches, parts, shards):
-    """Set `adv` to `parts`, shifted and scaled to mean 0 and standard deviation 1 over all shards.
+    """Set `adv` to `parts`, normalized to mean 0 and standard deviation 1 over all shards.
 
-    A constant vector gives zeros; so does a batch of one.
+    A constant vector becomes zeros, and so does a batch of one.
     """
     count, total = shards.sum([np.array([x.numel(), float(x.double().sum())]) for x in parts])
     mean = total / count
     squares = shards.sum([np.array(float((x.double() - mean).square().sum())) for x in parts])
     std = float(np.sqrt(squares / count))
-    # relative to the mean: otherwise rounding noise in a constant vector would be scaled up to 1
+    # relative to the mean: otherwise, rounding noise in a constant vector would be scaled up to 1
     floor = 1e-8 + 1e-6 * abs(float(mean))
     for batch, x in zip(batches, parts, strict=True):
         batch["adv"] = ((x.double() - mean) / (std + floor)).float()
 
 
 def _reward_scale(rollouts, ac, gamma, shards):
-    """1, or with `normalize_ret` 1 / (standard deviation of the discounted returns so far)."""
+    """Return 1 or, with `normalize_ret`, 1 / (standard deviation of the discounted returns)."""
     ret_filter = getattr(ac, "ret_filter", None)
     if ret_filter is None:
         return 1.0
@@ -136,7 +136,7 @@ def update_normalizer(ac, batches, shards):
     """Add an epoch's observations to the statistics of the policy's observation filter, if any.
 
     Call this after the update. The filter stays fixed while data is collected and learned from, so
-    that the probability ratios compare two policies and not two filters.
+    that the probability ratios compare two policies, not two filters.
     """
     obs_filter = getattr(getattr(ac, "pi", None), "obs_filter", None)
     if getattr(obs_filter, "normalize", False):

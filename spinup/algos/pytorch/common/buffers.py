@@ -1,4 +1,4 @@
-"""The replay buffer of the off-policy algorithms, with batches of tensors."""
+"""The off-policy algorithms' replay buffer, which returns batches of tensors."""
 
 import torch
 
@@ -8,7 +8,7 @@ from spinup.utils.memory import check_memory
 
 
 class ReplayBuffer(replay.ReplayBuffer):
-    """The replay buffer of `spinup.algos.common.replay`, with batches of tensors.
+    """The replay buffer from `spinup.algos.common.replay`, with batches of tensors.
 
     Floats and flags become float32, integers (discrete actions) int64. Images are moved to the
     device as bytes and converted there.
@@ -19,7 +19,7 @@ class ReplayBuffer(replay.ReplayBuffer):
         self.device = torch.device(device)
 
     def rows(self, index):
-        """The transitions at the given indices, each field as a tensor."""
+        """Return the transitions at the given indices, each field as a tensor."""
         found = super().rows(index)
         act = self.ring.data["act"].dtype
         return {
@@ -31,7 +31,7 @@ class ReplayBuffer(replay.ReplayBuffer):
 
 
 def make_replay_buffer(run, replay_size, **kwargs):
-    """The replay buffer of a run, with shapes and dtypes from its spaces; checks that it fits."""
+    """Create a run's replay buffer from its spaces; check that it fits in memory."""
     space, act_space = run.observation_space, run.action_space
     size = replay.check_count("replay_size", replay_size)
     buffer = ReplayBuffer(

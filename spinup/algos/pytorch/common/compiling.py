@@ -1,10 +1,10 @@
-"""A whole gradient update as one compiled graph.
+"""Compiling a whole gradient update into one graph.
 
-With small networks, an update spends as much time on calling its operations as on computing them.
-`torch.compile` turns the update function of an off-policy algorithm, unchanged, into one piece of
-machine code: losses, gradients, Adam and target networks. That takes about a minute at the start,
-so it pays only for long runs. Compiled arithmetic rounds differently. Whether a run is compiled is
-decided before it starts, recorded, and kept when it is resumed.
+With small networks, calling an update's operations takes as long as computing them.
+`torch.compile` turns an off-policy algorithm's update function, unchanged, into one piece of
+machine code: losses, gradients, Adam and target networks. Compiling takes about a minute at the
+start, so it pays off only for long runs. Compiled and eager updates round differently. Whether to
+compile a run is decided before it starts, recorded, and kept when it is resumed.
 """
 
 import os
@@ -15,13 +15,13 @@ import torch
 from spinup.utils.errors import SpinupError
 
 LONG = 200_000  # with `compile=None`, runs of at least this many gradient steps are compiled
-OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # draw from torch's usual generator
+OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # use torch's usual RNG
 
 
 def compiled(run, update, *optimizers):
-    """An update function such as `sac_update`, compiled if `run` asks for it or is long.
+    """Return `update` (such as `sac_update`), compiled if `run` requests it or is long.
 
-    `optimizers` are those that it uses; None stands for an optimizer that is not needed.
+    `optimizers` are the ones that it uses; None stands for an optimizer that is not needed.
     """
     if not _decide(run):
         return update
@@ -35,7 +35,7 @@ def compiled(run, update, *optimizers):
 
 
 def _decide(run):
-    """Whether to compile: resolves `compile=None` and refuses `True` if it is impossible."""
+    """Decide whether to compile: resolve `compile=None`, and reject `True` if it is impossible."""
     if "compile" not in run.config:
         return False
     asked = run.config["compile"]
@@ -57,9 +57,9 @@ def _decide(run):
 
 
 def _or_fall_back(run, fast, update, optimizer):
-    """`fast`, or `update` if the first call shows that compiling fails here.
+    """Return `fast`, which falls back to `update` if compiling fails in the first call.
 
-    A run that has already taken compiled steps, as `optimizer` shows, must not fall back.
+    A run that has already taken compiled steps (as `optimizer` shows) must not fall back.
     """
     tried = False
 
@@ -86,18 +86,18 @@ def _or_fall_back(run, fast, update, optimizer):
 
 
 def _why_not(run):
-    """Why this run cannot be compiled; '' if it can."""
+    """Return why this run cannot be compiled, or '' if it can."""
     if run.device.type != "cpu":
         return "it works only with device='cpu'"
     if not type(run.ac).__module__.startswith("spinup."):
         return "it works only with the library's own networks"
-    # one puts NumPy arrays into the batch, the other changes a constant every epoch
+    # one option puts NumPy arrays into the batch, the other changes a constant every epoch
     options = [name for name in ("prioritized", "anneal_lr") if run.config.get(name)]
     return f"it does not support {options[0]}=True" if options else ""
 
 
 def _missing():
-    """What this machine lacks for compiling; '' if nothing is missing."""
+    """Return what this machine lacks for compiling, or '' if nothing is missing."""
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         return f"torch {torch.__version__} cannot compile gradients"
     if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
@@ -106,7 +106,7 @@ def _missing():
 
 
 def _prepare(optimizer):
-    """Create the state that Adam otherwise creates at its first step; a graph needs it earlier."""
+    """Create Adam's state before its first step, because a graph needs it earlier."""
     for group in optimizer.param_groups:
         for p in group["params"]:
             if p not in optimizer.state:

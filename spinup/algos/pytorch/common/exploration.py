@@ -1,4 +1,4 @@
-"""How policies explore during training: by sampling, by added noise, or epsilon-greedily."""
+"""Exploration policies for training: sampled, noisy or epsilon-greedy."""
 
 from gymnasium.spaces import Box
 
@@ -6,20 +6,20 @@ from spinup.algos.pytorch.common.qnets import bounds
 
 
 class SampledPolicy:
-    """A stochastic policy explores by sampling; continuous actions are clipped to the bounds."""
+    """Explores by sampling a stochastic policy; clips continuous actions to the bounds."""
 
     def __init__(self, policy, action_space):
         self.policy, self.space = policy, action_space if isinstance(action_space, Box) else None
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """Sampled actions."""
+        """Sample actions."""
         act, space = self.policy(obs, rng)[0], self.space
         return act if space is None else act.reshape(-1, *space.shape).clip(space.low, space.high)
 
 
 class NoisyPolicy:
-    """A deterministic policy plus Gaussian noise, in units of half of each dimension's range."""
+    """Adds Gaussian noise, in units of half each dimension's range, to a deterministic policy."""
 
     def __init__(self, policy, action_space, act_noise):
         self.policy = policy
@@ -29,7 +29,7 @@ class NoisyPolicy:
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """Actions within the bounds."""
+        """Return noisy actions within the bounds."""
         act = self.policy(obs, rng)[0].reshape(-1, *self.std.shape)
         noise = rng.standard_normal(act.shape, dtype="float32")
         noise *= self.std
@@ -38,9 +38,9 @@ class NoisyPolicy:
 
 
 class EpsilonGreedy:
-    """The greedy policy, except that it takes a random action with probability `epsilon`.
+    """Acts greedily, except that it takes a random action with probability `epsilon`.
 
-    The training loop sets `epsilon`. Acting never changes it, so evaluation cannot either.
+    The training loop sets `epsilon`. Acting never changes it, so evaluation cannot change it.
     """
 
     def __init__(self, policy, n_actions, epsilon=1.0):
@@ -48,7 +48,7 @@ class EpsilonGreedy:
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """Actions; each one is random or greedy, independently of the others."""
+        """Return actions; each is random or greedy, independently of the others."""
         explores = rng.random(len(obs)) < self.epsilon
         if explores.all():
             return rng.integers(self.n_actions, size=len(obs))

@@ -1,11 +1,11 @@
-"""Gradient steps: the idiom that every PyTorch user knows, on one shard or many.
+"""Gradient steps: torch's usual idiom, on one shard or many.
 
     q_optimizer.zero_grad()
     loss_q.backward()
     q_optimizer.step()
 
 On-policy updates average the gradients of all shards before the step. `over_shards` clears `.grad`,
-hands out one loss per shard to call `backward` on, and leaves the average in `.grad`:
+yields one loss per shard on which to call `backward`, and leaves the average in `.grad`:
 
     for loss_pi in over_shards(losses, ac.pi, shards):
         loss_pi.backward()
@@ -31,7 +31,7 @@ class Adam(torch.optim.Adam):
             p.grad = None
 
     def step(self, closure=None):
-        """Take a step along the gradients."""
+        """Take a step using the gradients."""
         if not torch.compiler.is_compiling():
             return super().step(closure)
         # Inside a graph: the same formula, written out.
@@ -46,9 +46,9 @@ class Adam(torch.optim.Adam):
                 v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
                 m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
                 p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
-                p.grad = None  # otherwise the graph would have to return it
+                p.grad = None  # otherwise, the graph would have to return it
 
-    step.hooked = True  # keeps torch from wrapping it for its profiler, which a graph cannot hold
+    step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain
 
 
 def _parameters(optimizer):
@@ -56,9 +56,9 @@ def _parameters(optimizer):
 
 
 def over_shards(losses, module, shards):
-    """Yield the loss of each local shard to call `backward` on; leave the mean gradient in `.grad`.
+    """Yield each local shard's loss, to call `backward` on; leave the mean gradient in `.grad`.
 
-    Gradients are summed in shard order, so that any number of processes computes the same bits.
+    Gradients are summed in shard order, so that the bits do not depend on the number of processes.
     With one shard, this is a plain backward pass.
     """
     params = [p for p in module.parameters() if p.requires_grad]
@@ -74,11 +74,11 @@ def over_shards(losses, module, shards):
     if parts:
         mean = shard_mean(parts, shards)  # one message
         for p, grad in zip(params, unflatten(mean, params), strict=True):
-            p.grad.copy_(grad)  # keeps the strides of p, which fused Adam relies on
+            p.grad.copy_(grad)  # preserves the strides of p, on which fused Adam relies
 
 
 def evaluate(compute_loss, batches, shards):
-    """Loss and info over all shards, without gradients.
+    """Compute loss and info over all shards, without gradients.
 
     `compute_loss(batch)` returns a loss, or a loss and a dict of 0-d tensors (info).
     """
@@ -94,7 +94,7 @@ def evaluate(compute_loss, batches, shards):
 
 
 def clip_grad_norm(optimizer, max_grad_norm):
-    """Clip the gradients of `optimizer` to this norm over all of them; None does not clip."""
+    """Clip the global norm of all of `optimizer`'s gradients; None disables clipping."""
     if max_grad_norm is None:
         return
     params = _parameters(optimizer)
@@ -109,7 +109,7 @@ def clip_grad_norm(optimizer, max_grad_norm):
 
 @contextlib.contextmanager
 def frozen(*modules):
-    """Compute no gradient for the parameters of these modules; gradients pass through them."""
+    """Skip gradients for these modules' parameters, but let gradients pass through the modules."""
     params = [p for module in modules for p in module.parameters() if p.requires_grad]
     grads = [p.grad for p in params]
     compiling = torch.compiler.is_compiling()  # a graph computes only what is used

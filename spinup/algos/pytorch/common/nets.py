@@ -1,7 +1,7 @@
 """Networks that the on-policy algorithms share: multi-layer perceptrons, actors, critics.
 
 The spaces determine the sizes of inputs and outputs: `MLPActorCritic(observation_space,
-action_space)` picks the actor that fits. User-written classes only need to provide what the
+action_space)` picks the matching actor. User-written classes only need the methods that the
 algorithms call: `step`, `act`, `pi` and `v`.
 """
 
@@ -24,31 +24,31 @@ class _Tanh(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
-        # torch's own kernel, which can be differentiated again (TRPO needs second derivatives)
+        # torch's own kernel, which is itself differentiable (TRPO needs second derivatives)
         return torch.ops.aten.tanh_backward(grad, y)
 
 
 class Tanh(nn.Tanh):
     """The same function as `nn.Tanh`, several times faster on a CPU.
 
-    torch vectorizes its sigmoid but not its tanh, and tanh layers take half the time of an update
-    of a small network. The absolute error is below 2e-7.
+    torch vectorizes its sigmoid but not its tanh, and tanh layers take half of a small network's
+    update time. The absolute error is below 2e-7.
     """
 
     def forward(self, x):
-        """tanh(x), any shape."""
+        """Return tanh(x), for any shape."""
         return torch.tanh(x) if x.is_cuda else _Tanh.apply(x)
 
 
 def combined_shape(length, shape=None):
-    """Shape of a buffer: `length` entries of `shape` (None, an int or a tuple)."""
+    """Return a buffer's shape: `length` entries of `shape` (None, an int or a tuple)."""
     if shape is None:
         return (length,)
     return (length, shape) if np.isscalar(shape) else (length, *shape)
 
 
 def mlp(sizes, activation, output_activation=nn.Identity):
-    """A multi-layer perceptron: `sizes` are the widths from input to output."""
+    """Build a multi-layer perceptron; `sizes` are the widths from input to output."""
     layers = []
     for j in range(len(sizes) - 1):
         act = activation if j < len(sizes) - 2 else output_activation
@@ -57,12 +57,12 @@ def mlp(sizes, activation, output_activation=nn.Identity):
 
 
 def count_vars(module):
-    """Number of scalar parameters."""
+    """Count the scalar parameters."""
     return sum(p.numel() for p in module.parameters())
 
 
 def init_orthogonal(net, output_gain):
-    """Orthogonal weights with gain sqrt(2), zero biases, `output_gain` at the last layer."""
+    """Set orthogonal weights (gain sqrt(2), `output_gain` in the last layer) and zero biases."""
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
     for linear in linears:
         gain = output_gain if linear is linears[-1] else 2**0.5
@@ -71,11 +71,10 @@ def init_orthogonal(net, output_gain):
 
 
 class ObsFilter(nn.Module):
-    """Prepares observations for the first layer: flattens them and, if asked, normalizes them.
+    """Prepares observations for the first layer: flattens and optionally normalizes them.
 
     The statistics are buffers of the network, so they are saved with the policy. They change only
-    in `update`, between epochs: the policy is fixed while it collects data and while it is
-    evaluated.
+    in `update`, between epochs: the policy stays fixed during data collection and evaluation.
     """
 
     def __init__(self, shape, normalize=False, clip=10.0):
@@ -89,7 +88,7 @@ class ObsFilter(nn.Module):
             self.register_buffer("sums", torch.zeros(2 * dim + 1, dtype=torch.float64))
 
     def forward(self, obs):
-        """(..., *shape) -> (..., dim)."""
+        """Flatten and normalize: (..., *shape) -> (..., dim)."""
         if self.ndim != 1:
             obs = obs.flatten(-self.ndim) if self.ndim else obs.unsqueeze(-1)
         if self.normalize:
@@ -97,12 +96,12 @@ class ObsFilter(nn.Module):
         return obs
 
     def frozen_copy(self):
-        """The current normalization, as a function of NumPy arrays: (..., dim) -> (..., dim)."""
+        """Return the current normalization as a function of arrays: (..., dim) -> (..., dim)."""
         mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
         return lambda obs: np.minimum(np.maximum((obs - mean) / std, -self.clip), self.clip)
 
     def batch_sums(self, obs):
-        """Count, sums and sums of squares of a batch of observations, as one float64 vector."""
+        """Return a batch's count, sums and sums of squares, as one float64 vector."""
         x = obs.reshape(len(obs), -1).double()
         count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
         return torch.cat([count, x.sum(0), x.square().sum(0)])
@@ -114,7 +113,7 @@ class ObsFilter(nn.Module):
         mean = self.sums[1 : dim + 1] / self.sums[0]
         var = self.sums[dim + 1 :] / self.sums[0] - mean.square()
         self.mean.copy_(mean)
-        # a component that never varied is not scaled
+        # a component that has never varied is not scaled
         self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
 
 
@@ -127,7 +126,7 @@ class ReturnFilter(nn.Module):
         self.register_buffer("sums", torch.zeros(3, dtype=torch.float64))
 
     def update(self, sums):
-        """Add count, sum and sum of squares of new discounted returns."""
+        """Add the count, sum and sum of squares of new discounted returns."""
         self.sums += sums
         mean = self.sums[1] / self.sums[0]
         var = self.sums[2] / self.sums[0] - mean.square()
@@ -135,7 +134,7 @@ class ReturnFilter(nn.Module):
 
 
 class Actor(nn.Module):
-    """A stochastic policy. Subclasses define the distribution and how to score actions."""
+    """A stochastic policy; subclasses define the distribution and its log-probabilities."""
 
     def _distribution(self, obs):
         raise NotImplementedError(f"{type(self).__name__} must define _distribution(obs)")
@@ -146,13 +145,13 @@ class Actor(nn.Module):
         )
 
     def forward(self, obs, act=None):
-        """The distribution of actions, and the log-probabilities of `act` if given: (pi, logp)."""
+        """Return (pi, logp): the action distribution and, if given, the log-probabilities of `act`."""
         pi = self._distribution(obs)
         return pi, None if act is None else self._log_prob_from_distribution(pi, act)
 
 
 def gumbel_argmax(logits, rng):
-    """Samples from a softmax in NumPy: argmax(logits + Gumbel noise)."""
+    """Sample from a softmax in NumPy: argmax(logits + Gumbel noise)."""
     # minus the logarithm of an exponential variable is Gumbel noise
     return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
 
@@ -172,18 +171,18 @@ class MLPCategoricalActor(Actor):
         return pi.log_prob(act)
 
     def mode(self, pi):
-        """The most likely action."""
+        """Return the most likely action."""
         return pi.logits.argmax(-1)
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         return self.logits_net, gumbel_argmax, lambda logits: logits.argmax(-1)
 
 
 class DiagonalNormal(Normal):
-    """Independent normal distributions from their means and log standard deviations.
+    """Independent normal distributions, given by their means and log standard deviations.
 
-    A `torch.distributions.Normal` that keeps `log_std`: computing the logarithm again for a whole
+    A `torch.distributions.Normal` that stores `log_std`: recomputing the logarithm for a whole
     batch would cost as much as the network.
     """
 
@@ -194,16 +193,16 @@ class DiagonalNormal(Normal):
         self.log_std = log_std
 
     def log_prob(self, value):
-        """Log-density of each dimension, (..., act_dim)."""
+        """Return the log-density of each dimension, (..., act_dim)."""
         z = (value - self.loc) / self.scale
         return -0.5 * z.square() - self.log_std - self.HALF_LOG_2PI
 
     def entropy(self):
-        """Entropy of each dimension, (..., act_dim)."""
+        """Return the entropy of each dimension, (..., act_dim)."""
         return (self.log_std + 0.5 + self.HALF_LOG_2PI).expand(self.loc.shape)
 
     def kl(self, other):
-        """KL(self || other), summed over dimensions."""
+        """Return KL(self || other), summed over dimensions."""
         distance = self.scale.square() + (self.loc - other.loc).square()
         ratio = other.log_std - self.log_std
         return (ratio + 0.5 * distance * torch.exp(-2 * other.log_std) - 0.5).sum(-1)
@@ -222,15 +221,15 @@ class MLPGaussianActor(Actor):
         return DiagonalNormal(self.mu_net(self.obs_filter(obs)), self.log_std)
 
     def _log_prob_from_distribution(self, pi, act):
-        # One density over the whole action: the log-probs of independent dimensions add up.
+        # The joint log-density of an action is the sum over its independent dimensions.
         return pi.log_prob(act.reshape(pi.mean.shape)).sum(-1)
 
     def mode(self, pi):
-        """The mean."""
+        """Return the mean."""
         return pi.mean
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         std = self.log_std.detach().exp().cpu().numpy()
 
         def sample(mu, rng):
@@ -249,20 +248,20 @@ class MultiCategorical:
         self.parts = [Categorical(logits=x, validate_args=False) for x in logits.split(nvec, -1)]
 
     def sample(self):
-        """(..., k) integers."""
+        """Sample (..., k) integers."""
         return torch.stack([p.sample() for p in self.parts], -1)
 
     def log_prob(self, act):
-        """Log-probability of the whole action, the sum over its components."""
+        """Return the log-probability of the whole action, the sum over its components."""
         act = act.reshape(*act.shape[: self.parts[0].logits.ndim - 1], len(self.parts))
         return sum(p.log_prob(a) for p, a in zip(self.parts, act.unbind(-1), strict=True))
 
     def entropy(self):
-        """Entropy, summed over the components."""
+        """Return the entropy, summed over the components."""
         return sum(p.entropy() for p in self.parts)
 
     def kl(self, other):
-        """KL(self || other), summed over the components."""
+        """Return KL(self || other), summed over the components."""
         pairs = zip(self.parts, other.parts, strict=True)
         return sum(kl_divergence(p, q) for p, q in pairs)
 
@@ -283,11 +282,11 @@ class MLPMultiCategoricalActor(Actor):
         return pi.log_prob(act)
 
     def mode(self, pi):
-        """The most likely value of each component."""
+        """Return the most likely value of each component."""
         return torch.stack([p.logits.argmax(-1) for p in pi.parts], -1)
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         cuts = np.cumsum(self.nvec)[:-1]
 
         def sample(logits, rng):
@@ -315,14 +314,14 @@ class MLPBernoulliActor(Actor):
         return pi.log_prob(act.reshape(pi.base_dist.logits.shape).to(pi.base_dist.logits.dtype))
 
     def mode(self, pi):
-        """The more likely value of each bit."""
+        """Return the more likely value of each bit."""
         return (pi.base_dist.logits > 0).long()
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
 
         def sample(logits, rng):
-            # u < sigmoid(x), written as logit(u) < x: needs no sigmoid
+            # u < sigmoid(x), written as logit(u) < x, which needs no sigmoid
             u = rng.random(logits.shape)
             return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
 
@@ -330,7 +329,7 @@ class MLPBernoulliActor(Actor):
 
 
 class MLPCritic(nn.Module):
-    """V(s). The output layer is linear: values may be negative."""
+    """V(s), with a linear output layer, because values may be negative."""
 
     def __init__(self, obs_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -338,12 +337,12 @@ class MLPCritic(nn.Module):
         self.v_net = mlp([obs_dim, *hidden_sizes, 1], activation)
 
     def forward(self, obs):
-        """(..., obs) -> (...,)."""
+        """Return values: (..., obs) -> (...,)."""
         return self.v_net(self.obs_filter(obs)).squeeze(-1)
 
 
 def make_actor(observation_space, action_space, hidden_sizes, activation, obs_filter=None):
-    """The actor that fits the action space."""
+    """Create the actor that matches the action space."""
     obs_dim = int(np.prod(observation_space.shape))
     args = (hidden_sizes, activation, obs_filter)
     if isinstance(action_space, spaces.Discrete):
@@ -358,7 +357,7 @@ def make_actor(observation_space, action_space, hidden_sizes, activation, obs_fi
 
 
 def make_obs_filter(observation_space, normalize):
-    """The observation filter; None if observations are already flat and need no normalization."""
+    """Create the observation filter; None if observations are flat and need no normalization."""
     if len(observation_space.shape) == 1 and not normalize:
         return None
     return ObsFilter(observation_space.shape, normalize)
@@ -382,7 +381,7 @@ class MLPActorCritic(nn.Module):
         normalize_obs: subtract the running mean of observations and divide by their running
             standard deviation. Helps if components differ in scale.
         normalize_ret: divide rewards by the running standard deviation of discounted returns before
-            anything is computed from them. Helps if returns are large.
+            they are used. Helps if returns are large.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
     """
 
@@ -409,7 +408,7 @@ class MLPActorCritic(nn.Module):
 
     @samples_pi
     def step(self, obs):
-        """Action, value and log-probability for one observation or a batch, as arrays."""
+        """Return action, value and log-probability for one observation or a batch, as arrays."""
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             a = pi.sample()
@@ -418,17 +417,17 @@ class MLPActorCritic(nn.Module):
         return a.cpu().numpy(), v.cpu().numpy(), logp_a.cpu().numpy()
 
     def act(self, obs, deterministic=False):
-        """An action as an array: sampled, or the most likely one."""
+        """Return an action as an array: sampled, or the most likely one."""
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
 
 
-# ---- what the losses need from the networks
+# ---- quantities that the losses compute from the networks
 
 
 def flat(values):
-    """One number per row, (B,).
+    """Reshape to one number per row, (B,).
 
     A user's network may return a column (B, 1), and (B, 1) minus (B,) would silently broadcast to
     (B, B).
@@ -437,30 +436,30 @@ def flat(values):
 
 
 def pi_and_logp(ac, batch):
-    """Distributions and log-probabilities (B,) of a batch: (pi, logp)."""
+    """Return a batch's distributions and log-probabilities (B,): (pi, logp)."""
     pi, logp = ac.pi(batch["obs"], batch["act"])
     return pi, flat(logp)
 
 
 def values(ac, batch):
-    """Values (B,) of a batch."""
+    """Return a batch's values (B,)."""
     return flat(ac.v(batch["obs"]))
 
 
 def entropy(pi):
-    """Mean entropy of a batch of distributions, summed over the dimensions of an action."""
+    """Return a batch's mean entropy, summed over the dimensions of an action."""
     ent = pi.entropy()
     return (ent.sum(-1) if ent.ndim > 1 else ent).mean()
 
 
 def approx_kl(logp_old, logp):
-    """KL(old || new) from samples of old: mean of (ratio - 1) - log ratio, never negative."""
+    """Estimate KL(old || new) from samples of old: mean of (ratio - 1) - log ratio (>= 0)."""
     log_ratio = logp - logp_old
     return (log_ratio.exp() - 1 - log_ratio).mean()
 
 
 def mean_kl(pi_old, pi, logp_old, logp):
-    """Mean KL(old || new), in closed form if the distributions have one, else from samples.
+    """Return the mean KL(old || new), in closed form if available, otherwise from samples.
 
     The second derivative of the sample estimate at `old` is the empirical Fisher matrix, so a trust
     region also works with a user's own distribution, which needs only `entropy()`.

@@ -11,8 +11,8 @@ from spinup.utils.mpi_tools import mpi_statistics_scalar
 class PathBuffer:
     """Stores an agent's steps one by one and computes GAE-lambda advantages path by path.
 
-    The library's own algorithms use `EpochBuffer`; this does the same arithmetic for code that
-    steps an environment itself.
+    The library's own algorithms use `EpochBuffer`; this class does the same arithmetic for code
+    that steps an environment itself.
     """
 
     def __init__(self, obs_dim, act_dim, size, gamma=0.99, lam=0.95):
@@ -27,7 +27,7 @@ class PathBuffer:
         self.ptr, self.path_start_idx, self.max_size = 0, 0, size
 
     def store(self, obs, act, rew, val, logp):
-        """Append one step; size-1 arrays count as scalars."""
+        """Append one step; size-1 arrays are treated as scalars."""
         if self.ptr >= self.max_size:
             raise IndexError(f"the buffer of {self.max_size} steps is full: call get() first")
         i = self.ptr
@@ -39,10 +39,10 @@ class PathBuffer:
         self.ptr += 1
 
     def finish_path(self, last_val=0):
-        """End the current path with the last step stored.
+        """End the current path at the last stored step.
 
-        `last_val` is 0 if the episode terminated. If the path was cut off by a time limit or the
-        end of the epoch, it is V(final observation), which estimates the rest of the return.
+        `last_val` is 0 if the episode terminated. If the path was truncated by a time limit or the
+        end of the epoch, it is V(final observation), from which the return bootstraps.
         """
         path = slice(self.path_start_idx, self.ptr)
         self.adv_buf[path], self.ret_buf[path] = gae(
@@ -55,7 +55,7 @@ class PathBuffer:
         self.path_start_idx = self.ptr
 
     def get(self):
-        """The whole buffer as float32 tensors, with `adv` normalized; empties the buffer."""
+        """Return the whole buffer as float32 tensors, with `adv` normalized; empty the buffer."""
         if self.ptr != self.max_size:
             raise ValueError(
                 f"the buffer holds {self.ptr} of {self.max_size} steps: fill it before get()"

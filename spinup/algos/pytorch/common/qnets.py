@@ -1,7 +1,7 @@
 """Networks that the off-policy algorithms share: Q-functions, and actors with bounded actions.
 
-Actions lie in a Box whose bounds may differ by dimension and need not be symmetric. An actor
-computes in (-1, 1); its output is scaled by half the width of the range and shifted to its middle.
+Actions are in a Box whose bounds may differ by dimension and need not be symmetric. An actor
+computes in (-1, 1); its output is scaled by half the width of the range and shifted to its center.
 """
 
 import math
@@ -19,19 +19,19 @@ LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)
 
 
 def bounds(action_space):
-    """(half the width, middle) of every dimension of a Box, as flat float32 tensors."""
+    """Return (half the width, center) of every dimension of a Box, as flat float32 tensors."""
     low, high = (torch.as_tensor(x.reshape(-1)) for x in (action_space.low, action_space.high))
     return ((high - low) / 2).float(), ((high + low) / 2).float()
 
 
 def action_limits(action_space, device):
-    """(low, high) of every dimension of a Box, as flat float32 tensors."""
+    """Return (low, high) of every dimension of a Box, as flat float32 tensors."""
     ends = (action_space.low, action_space.high)
     return tuple(torch.tensor(x.reshape(-1), dtype=torch.float32, device=device) for x in ends)
 
 
 class MLPQFunction(nn.Module):
-    """Q(s, a). The output layer is linear: values may be negative."""
+    """Q(s, a), with a linear output layer, because values may be negative."""
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -39,24 +39,24 @@ class MLPQFunction(nn.Module):
         self.q = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
 
     def inputs(self, obs, act):
-        """The network's input: (..., obs), (..., act) -> (..., obs + act)."""
+        """Build the network's input: (..., obs), (..., act) -> (..., obs + act)."""
         obs = self.obs_filter(obs)
         if act.ndim != obs.ndim:  # actions with several axes
             act = act.flatten(obs.ndim - 1)
         return torch.cat([obs, act], -1)
 
     def forward(self, obs, act):
-        """(..., obs), (..., act) -> (...,)."""
+        """Return Q-values: (..., obs), (..., act) -> (...,)."""
         return self.q(self.inputs(obs, act)).squeeze(-1)
 
 
 def twin_q(ac, obs, act):
-    """The values that both critics give to a batch, (B,) each."""
+    """Return both critics' values for a batch, (B,) each."""
     return flat(ac.q1(obs, act)), flat(ac.q2(obs, act))
 
 
 class MLPDiscreteQFunction(nn.Module):
-    """Q(s, a) of all discrete actions at once, or of the given ones."""
+    """Q(s, a) for all discrete actions at once, or for the given actions."""
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -64,20 +64,20 @@ class MLPDiscreteQFunction(nn.Module):
         self.q = mlp([obs_dim, *hidden_sizes, act_dim], activation)
 
     def forward(self, obs, act=None):
-        """(..., obs) -> (..., n); with integer actions (...,) -> (...,)."""
+        """Return Q-values: (..., obs) -> (..., n), or (...,) for given integer actions (...,)."""
         q = self.q(self.obs_filter(obs))
         return q if act is None else q.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) that both take the best action."""
+        """Return, for acting, the layers and functions (sample, mode) that pick the best action."""
         return self.q, lambda values, rng: values.argmax(-1), lambda values: values.argmax(-1)
 
 
 class BoundedActor(nn.Module):
-    """What actors with bounded actions share: the scale and the middle of every dimension.
+    """The base class of actors with bounded actions: each dimension's scale and center.
 
     `act_limit` is half the width of the range, one number or one per dimension; `act_center` is its
-    middle. Subclasses take these, and `obs_filter`, after the arguments of an MLP.
+    center. Subclasses take these, and `obs_filter`, after an MLP's arguments.
     """
 
     def __init__(self, act_dim, act_limit, act_center=0.0, obs_filter=None):
@@ -88,11 +88,11 @@ class BoundedActor(nn.Module):
             self.register_buffer(name, filled)
 
     def scale(self, squashed):
-        """From (-1, 1) to the bounds."""
+        """Map (-1, 1) to the bounds."""
         return self.act_center + self.act_limit * squashed
 
     def numpy_scale(self):
-        """The same as a function on NumPy arrays."""
+        """Return `scale` as a function of NumPy arrays."""
         limit, center = (x.cpu().numpy() for x in (self.act_limit, self.act_center))
         return lambda squashed: center + limit * squashed
 
@@ -105,11 +105,11 @@ class MLPActor(BoundedActor):
         self.pi = mlp([obs_dim, *hidden_sizes, act_dim], activation, Tanh)
 
     def forward(self, obs):
-        """(..., obs) -> (..., act)."""
+        """Return actions: (..., obs) -> (..., act)."""
         return self.scale(self.pi(self.obs_filter(obs)))
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         scale = self.numpy_scale()
         return self.pi, lambda squashed, rng: scale(squashed), scale
 
@@ -125,7 +125,7 @@ class SquashedGaussianMLPActor(BoundedActor):
         self.log_std_layer = nn.Linear(width, act_dim)
 
     def forward(self, obs, deterministic=False, with_logprob=True):
-        """Actions (..., act) and their log-probabilities (...,); None without `with_logprob`."""
+        """Return actions (..., act) and log-probabilities (...,), None without `with_logprob`."""
         h = self.net(self.obs_filter(obs))
         mu, log_std = self.mu_layer(h), self.log_std_layer(h).clamp(LOG_STD_MIN, LOG_STD_MAX)
         # u = mu + std * noise: the gradient passes through the sample (reparameterization).
@@ -135,7 +135,7 @@ class SquashedGaussianMLPActor(BoundedActor):
         return self.scale(torch.tanh(u)), logp
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions.
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions.
 
         The last layer outputs the means and the log standard deviations side by side.
         """
@@ -166,17 +166,17 @@ class MLPScaledGaussianActor(BoundedActor):
         self.std = std
 
     def forward(self, obs, act=None):
-        """The distribution, and the log-probabilities (...,) of `act` if given: (pi, logp)."""
+        """Return (pi, logp): the distribution and, if `act` is given, log-probabilities (...,)."""
         mean = self.scale(self.mu_net(self.obs_filter(obs)))
         pi = Normal(mean, (self.std * self.act_limit).expand_as(mean), validate_args=False)
         return pi, None if act is None else pi.log_prob(act).sum(-1)
 
     def mode(self, pi):
-        """The mean."""
+        """Return the mean."""
         return pi.mean
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) from their outputs to actions."""
+        """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         scale = self.numpy_scale()
 
         def sample(mu, rng):
@@ -186,10 +186,10 @@ class MLPScaledGaussianActor(BoundedActor):
 
 
 def squashed_log_prob(noise, log_std, u, act_limit):
-    """Log-density of the action c + s tanh(u), u = mu + std * noise, (..., act) -> (...,).
+    """Return the log-density of c + s tanh(u), u = mu + std * noise: (..., act) -> (...,).
 
-    The change of variables subtracts log(s (1 - tanh(u)^2)) per dimension. 1 - tanh(u)^2 rounds to
-    zero for large u; 2 (log 2 - u - softplus(-2u)) is its logarithm in a numerically stable form.
+    The change of variables subtracts log(s (1 - tanh(u)^2)) per dimension. For large u, 1 -
+    tanh(u)^2 rounds to zero; 2 (log 2 - u - softplus(-2u)) is its numerically stable logarithm.
     """
     gaussian = -0.5 * noise.square() - log_std - HALF_LOG_2PI
     log_slope = 2 * (LOG_2 - u - softplus(-2 * u)) + act_limit.log()
@@ -211,16 +211,16 @@ class MLPDuelingQ(nn.Module):
         self.a_net = mlp([shared[-1], *last, n_actions], activation)
 
     def forward(self, obs):
-        """(..., obs) -> (..., actions)."""
+        """Return Q-values: (..., obs) -> (..., actions)."""
         h = self.net(self.obs_filter(obs))
         a = self.a_net(h)
         return self.v_net(h) + a - a.mean(-1, keepdim=True)
 
     def in_numpy(self):
-        """For acting: the layers, and functions (sample, mode) that both take the best action.
+        """Return, for acting, the layers and functions (sample, mode) that pick the best action.
 
         The two streams are placed side by side. V + A - mean A is linear in their outputs, so a
-        single last layer computes it.
+        single final layer computes it.
         """
         (*v_hidden, v_out, _), (*a_hidden, a_out, _) = self.v_net, self.a_net
         with torch.no_grad():
@@ -237,8 +237,8 @@ class MLPDuelingQ(nn.Module):
 
 
 def _linear(weight, bias):
-    """A layer with these parameters."""
-    # "meta" skips the initial weights, which would be drawn from torch's global generator.
+    """Create a layer with these parameters."""
+    # "meta" skips the initial weights, which would be drawn from torch's global RNG.
     linear = nn.Linear(*reversed(weight.shape), device="meta")
     linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
     return linear

@@ -1,4 +1,4 @@
-"""What a training run needs beyond `Run` when its networks are torch modules."""
+"""The torch-specific part of a training run (see `Run`)."""
 
 import os
 
@@ -43,13 +43,13 @@ class TorchRun(Run):
         return {**super()._config_record(), "torch_version": torch.__version__}
 
     def build(self, actor_critic, ac_kwargs):
-        """Make the actor-critic; its initial weights are the same on every process."""
+        """Build the actor-critic, with the same initial weights on every process."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seeds.integer("init"))
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
         ac.to(self.device)
         sync_params(ac)
-        if not hasattr(ac, "action_space"):  # a user's class need not keep it
+        if not hasattr(ac, "action_space"):  # a user's class need not store it
             ac.action_space = self.action_space
         self.ac = ac
         if self.config["num_threads"] is None:
@@ -63,20 +63,20 @@ class TorchRun(Run):
         """Resolve `num_threads=None` from the sizes alone, so that reruns give the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        # Two threads only with four cores: a thread that waits for a core stalls the other too.
+        # Two threads only with four cores: a thread waiting for a core stalls the other one too.
         self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
         self.save_config()
 
     def seed_backend(self, rng):
-        """Seed torch's global generator, which networks sample from."""
+        """Seed torch's global RNG, which networks sample from."""
         seed = int(rng.integers(2**63))
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
     def to_array(self, parts):
-        """Tensors on any device, and arrays, as one vector, with one transfer for all of them."""
+        """Join tensors on any device, and arrays, into one vector, with a single transfer."""
         arrays = [p for p in parts if not isinstance(p, torch.Tensor)]
         tensors = [p.reshape(-1) for p in parts if isinstance(p, torch.Tensor)]
         if tensors:  # the arrays come first: they were restored from a checkpoint
@@ -84,9 +84,9 @@ class TorchRun(Run):
         return super().to_array(arrays)
 
     def check_parameters(self):
-        """Stop if a parameter is not finite, and name it, before anything is written.
+        """Before anything is saved, stop the run with an error if a parameter is not finite.
 
-        The statistics of our own filters are checked too; a user's buffers may hold anything.
+        Our own filters' statistics are checked too; a user's buffers may contain anything.
         """
         numbers = dict(self.ac.named_parameters())
         for prefix, module in self.ac.named_modules():
@@ -100,14 +100,14 @@ class TorchRun(Run):
                 )
 
     def global_state(self):
-        """The states of the global generators, including torch's."""
+        """Return the states of the global RNGs, including torch's."""
         state = {**super().global_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["cuda"] = torch.cuda.get_rng_state(self.device)
         return state
 
     def set_global_state(self, state):
-        """Restore the global generators, including torch's."""
+        """Restore the global RNGs, including torch's."""
         super().set_global_state(state)
         torch.set_rng_state(state["torch"])
         if self.device.type == "cuda":

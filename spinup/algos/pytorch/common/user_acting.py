@@ -1,4 +1,4 @@
-"""Acting with user-written networks, through their `step` or `act`."""
+"""Acting with user-written networks, through their `step` or `act` methods."""
 
 import inspect
 
@@ -10,21 +10,21 @@ from spinup.utils.seeding import global_state, set_global_state
 
 
 class StepPolicy:
-    """Acts through the `step` of a user's actor-critic, with whole batches if that works."""
+    """Acts through a user's `step` method, with whole batches if that works."""
 
     def __init__(self, ac, device):
         self.ac, self.device = ac, device
-        self.batched = None  # not known before the first call
+        self.batched = None  # unknown before the first call
 
     def begin(self, rng):
-        """Seed torch's global generator, which a user's `step` draws from."""
+        """Seed torch's global RNG, which a user's `step` may use."""
         torch.manual_seed(int(rng.integers(2**63)))
 
     def renew(self):
-        """Nothing to do: this policy calls the network itself."""
+        """Do nothing: this policy calls the network directly."""
 
     def __call__(self, obs, rng):
-        """Actions, values and log-probabilities as the user's `step` returns them."""
+        """Return actions, values and log-probabilities from the user's `step`."""
         obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
         if self.batched is None:
             self.batched = len(obs) > 1 and takes_batches(self.ac, obs)
@@ -35,20 +35,20 @@ class StepPolicy:
 
 
 class ActPolicy:
-    """Acts through the `act` of a user's network, which may sample or not."""
+    """Acts through a user's `act` method, which may or may not sample."""
 
     def __init__(self, ac, device):
         self.ac, self.device = ac, device
 
     def begin(self, rng):
-        """Seed torch's global generator, which a user's `act` draws from."""
+        """Seed torch's global RNG, which a user's `act` may use."""
         torch.manual_seed(int(rng.integers(2**63)))
 
     def renew(self):
-        """Nothing to do: this policy calls the network itself."""
+        """Do nothing: this policy calls the network directly."""
 
     def __call__(self, obs, rng):
-        """Actions, one observation at a time."""
+        """Return actions, computed for one observation at a time."""
         obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
         return np.stack([_array(self.ac.act(o)) for o in obs]), None, None
 
@@ -58,17 +58,17 @@ def _array(x):
 
 
 def takes_batches(ac, obs):
-    """Whether `ac.step` treats the rows of a batch as separate observations.
+    """Return whether `ac.step` treats the rows of a batch as separate observations.
 
-    It does if it returns one action, value and log-probability per row, and the value of the first
-    row equals that of the first observation alone.
+    This is the case if it returns one action, value and log-probability per row, and the first
+    row's value equals the value of the first observation alone.
     """
     state, torch_state = global_state(), torch.get_rng_state()
     try:
         a, v, logp = (_array(x) for x in ac.step(obs))
         _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
     except Exception:
-        # A user's code may raise anything: it needs to handle only one observation at a time. If
+        # A user's code may raise anything: it only has to support one observation at a time. If
         # that fails too, the user sees that error.
         return False
     finally:
@@ -80,7 +80,7 @@ def takes_batches(ac, obs):
 
 
 def make_user_get_action(ac, deterministic, to_env):
-    """A function from one observation to the action that a user's `act` chooses."""
+    """Return a function from one observation to the action that a user's `act` chooses."""
     chooses = "deterministic" in inspect.signature(ac.act).parameters
     if deterministic and not chooses and hasattr(ac, "step"):  # without `step`, `act` adds no noise
         raise SpinupError(

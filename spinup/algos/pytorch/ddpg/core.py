@@ -1,4 +1,4 @@
-"""The networks of DDPG, and the names that user code imports from here."""
+"""DDPG's networks, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -57,6 +57,6 @@ class MLPActorCritic(nn.Module):
 
     @samples_pi
     def act(self, obs):
-        """The policy's action for one observation or a batch, as an array."""
+        """Return the policy's action for one observation or a batch, as an array."""
         with torch.no_grad():
             return self.pi(obs).cpu().numpy()

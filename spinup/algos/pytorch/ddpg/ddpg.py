@@ -2,7 +2,7 @@
 
 Idea: learn Q(s, a) by Q-learning, with a deterministic policy in place of the maximum over actions,
 and improve that policy by following the gradient of Q through its action. Both networks learn from
-a replay buffer of past transitions, and the targets come from slowly moving copies of them.
+a replay buffer of past transitions, and the targets come from slowly moving copies of the networks.
 
     python -m spinup.run ddpg --env HalfCheetah-v5
     python -m spinup.algos.pytorch.ddpg.ddpg --env Pendulum-v1 --epochs 5
@@ -32,7 +32,7 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Mean squared error of the critic against the one-step backup from the target networks."""
+    """Return the critic's mean squared error against the target networks' one-step backup."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         a2 = ac_targ.pi(o2)
@@ -44,7 +44,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma):
 
 
 def compute_loss_pi(ac, batch):
-    """Minus the mean value that the critic gives to the policy's actions."""
+    """Return the negated mean value that the critic assigns to the policy's actions."""
     o = batch["obs"]
     return -ac.q(o, ac.pi(o)).mean()
 
@@ -57,7 +57,7 @@ def ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma=0.99, polya
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    with frozen(ac.q):  # the gradient passes through Q to the action; Q itself stays fixed
+    with frozen(ac.q):  # the gradient passes through Q to the action; Q itself is not updated
         loss_pi = compute_loss_pi(ac, batch)
         pi_optimizer.zero_grad()
         loss_pi.backward()
@@ -69,7 +69,7 @@ def ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma=0.99, polya
 
 
 def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
-    """DDPG for the networks `ac`, as the training loop below and HER use it."""
+    """Create the DDPG learner for the networks `ac`, used by the training loop below and by HER."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
     q_optimizer = Adam(ac.q.parameters(), lr=q_lr)

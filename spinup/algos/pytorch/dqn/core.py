@@ -1,4 +1,4 @@
-"""The network of DQN, its replay buffer, and the names that user code imports from here."""
+"""DQN's network and replay buffer, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class MLPQNetwork(nn.Module):
-    """The values `q` of all discrete actions, and the policy that takes the best one.
+    """The values `q` of all discrete actions, and the policy that takes the best action.
 
     Args:
         observation_space: a Box of any shape (flattened).
@@ -63,16 +63,16 @@ class MLPQNetwork(nn.Module):
 
     @samples_pi
     def act(self, obs):
-        """The best action for one observation or a batch, as an array."""
+        """Return the best action for one observation or a batch, as an array."""
         with torch.no_grad():
             return self.q(obs).argmax(-1).cpu().numpy()
 
 
 class Replay:
-    """The replay buffer, with n-step transitions and priorities if they are asked for.
+    """The replay buffer, optionally with n-step transitions and priorities.
 
     Args:
-        run: the run, whose checkpoints include all of this.
+        run: the run, whose checkpoints include this buffer.
         replay_size: capacity in transitions.
         n_step: number of rewards summed in a transition, discounted by `gamma`.
         prio_alpha: exponent of the priorities; None samples uniformly.
@@ -96,8 +96,8 @@ class Replay:
     def store(self, o, a, r, o2, d, ended, took=None):
         """Store the transitions of one step.
 
-        `ended` lists the environments whose episode ended. An environment with `took` False used
-        the step for a reset and has no row; None means that all have one.
+        `ended` lists the environments whose episode ended. An environment whose `took` is False
+        used the step for a reset and has no row; None means that all have one.
         """
         rows = {"obs": o, "act": a, "rew": r, "obs2": o2, "done": d}
         if self.nstep is not None:
@@ -109,7 +109,7 @@ class Replay:
                 self.priorities.add(where)
 
     def sample_batches(self, n, batch_size, beta=1.0):
-        """Yield `n` batches; priorities may change from one to the next.
+        """Yield `n` batches; priorities may change from one batch to the next.
 
         With priorities, a batch also has `index`, the indices of its rows, and `weight`, their
         importance weights in the loss.

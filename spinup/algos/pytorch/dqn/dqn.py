@@ -1,9 +1,9 @@
 """Deep Q-Network with double Q-learning (Mnih et al. 2015; van Hasselt et al. 2016).
 
 Idea: learn the value Q(s, a) of every discrete action by regression on the reward plus the
-network's own estimate one step later. Act by taking the best action, or a random one now and then.
-Two things keep this stable: transitions are sampled at random from a large replay buffer, and the
-targets come from a copy of the network that changes only every so often.
+network's own estimate one step later. Take the best action, or occasionally a random one. Two
+techniques keep this stable: transitions are sampled at random from a large replay buffer, and the
+targets come from a copy of the network that is updated only occasionally.
 
     python -m spinup.run dqn --env CartPole-v1
     python -m spinup.algos.pytorch.dqn.dqn --env Acrobot-v1 --n_step 3 --epochs 20
@@ -33,12 +33,12 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
-    """Loss of Q against the backup from the target network; also the TD error of every row."""
+    """Return the loss of Q against the target network's backup, and every row's TD error."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         q_targ = ac_targ.q(o2)  # (B, actions)
         # Double Q-learning: one network chooses the action, the other evaluates it. A maximum over
-        # noisy estimates would prefer those that are too high.
+        # noisy estimates would favor overestimated ones.
         a2 = (ac.q(o2) if double_q else q_targ).argmax(-1, keepdim=True)
         q2 = q_targ.gather(-1, a2).squeeze(-1)  # (B,)
         backup = r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
@@ -64,7 +64,7 @@ def dqn_update(
 ):
     """Lines 8 to 10 of the pseudocode: one gradient step of Q and, if due, a target update.
 
-    Returns what is logged, and the temporal-difference error of each row of the batch.
+    Returns the quantities to log, and the temporal-difference error of each row of the batch.
     """
     loss_q, info, td_error = compute_loss_q(ac, ac_targ, batch, gamma, double_q, loss)
     q_optimizer.zero_grad()
@@ -92,7 +92,7 @@ def dqn_learner(
     max_grad_norm,
     prioritize=lambda batch, td_error: None,
 ):
-    """DQN for the network `ac`, as the training loop below and HER use it."""
+    """Create the DQN learner for the network `ac`, used by the training loop below and by HER."""
     ac_targ = target_copy(ac)
     q_optimizer = Adam(ac.q.parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, q_optimizer=q_optimizer)
@@ -178,7 +178,7 @@ def dqn(
         replay_size: capacity of the replay buffer in transitions; the oldest are overwritten. 1e4
             to 1e6.
         polyak: fraction of the target network that each update keeps. 0 copies the network; 0.99
-            to 0.999 with target_update_every=1 moves the target slowly all the time.
+            to 0.999 with target_update_every=1 moves the target slowly and continuously.
         q_lr: learning rate (Adam); 1e-4 to 1e-3.
         batch_size: transitions per gradient step. Larger batches are less noisy and slower; 32 to
             256.

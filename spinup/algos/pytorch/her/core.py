@@ -1,4 +1,4 @@
-"""The parts of HER: networks that see the desired goal, whole episodes, and a base algorithm.
+"""HER's parts: networks that see the desired goal, whole episodes, and a base algorithm.
 
 The base learns as it does without HER. It sees the observation and the desired goal as one
 observation, and cannot tell which goals were chosen in hindsight.
@@ -53,10 +53,10 @@ __all__ = [
 class Base(NamedTuple):
     """An algorithm that HER can use as its base."""
 
-    function: Callable[..., Any]  # its training function, whose signature has the defaults
+    function: Callable[..., Any]  # the training function, whose signature has the defaults
     networks: Callable[..., nn.Module]
     learner: Callable[..., Learner]
-    actions: tuple[str, ...]  # types of action spaces that it supports
+    actions: tuple[str, ...]  # the types of action spaces that it supports
 
 
 BASES = {
@@ -65,7 +65,7 @@ BASES = {
     "td3": Base(td3, TD3Networks, td3_learner, ("Box",)),
     "sac": Base(sac, SACNetworks, sac_learner, ("Box", "Discrete")),
 }
-# Arguments of learners that HER sets itself, in the same way for every base.
+# Learner arguments that HER sets itself, in the same way for every base.
 _OWN = ("gamma", "polyak", "lr", "pi_lr", "q_lr", "target_update_every", "prioritize")
 
 
@@ -73,18 +73,18 @@ _OWN = ("gamma", "polyak", "lr", "pi_lr", "q_lr", "target_update_every", "priori
 
 
 class GoalActorCritic(nn.Module):
-    """The base's networks, which see the observation and the desired goal of a row.
+    """The base's networks, which see a row's observation and desired goal.
 
-    A row is a flattened observation of a goal environment, which also holds the achieved goal.
+    A row is a goal environment's flattened observation, which also contains the achieved goal.
 
     Args:
-        observation_space: the Box of the rows.
-        action_space: the action space of the environment.
+        observation_space: the rows' Box.
+        action_space: the environment's action space.
         base: name of the base, whose default networks are used.
         parts: the columns that the networks see, as pairs (first, last + 1).
         actor_critic: class to use instead of the base's default networks.
         own: name of that class, as recorded in a saved policy.
-        normalize_obs: subtract the running mean of what the networks see and divide by its running
+        normalize_obs: subtract the running mean of the networks' inputs and divide by their running
             standard deviation. Helps if observations or goals are small or far from zero.
         ac_kwargs: keyword arguments of the networks.
     """
@@ -119,20 +119,20 @@ class GoalActorCritic(nn.Module):
         self.net = cls(Box(low, high, dtype=observation_space.dtype), action_space, **ac_kwargs)
 
     def inputs(self, rows):
-        """What the networks see of rows (tensors or arrays): (..., row) -> (..., seen)."""
+        """Select the networks' inputs from rows (tensors or arrays): (..., row) -> (..., seen)."""
         x, norm = rows[..., self.columns], self.obs_filter
         if norm is None:
             return x
         return norm(x) if isinstance(x, torch.Tensor) else norm.frozen_copy()(x)
 
     def act(self, obs, deterministic=False):
-        """The action of the base's policy for one row or a batch, as an array."""
+        """Return the base policy's action for one row or a batch, as an array."""
         chooses = "deterministic" in inspect.signature(self.net.act).parameters
         kwargs = {"deterministic": deterministic} if chooses else {}
         return self.net.act(self.inputs(obs), **kwargs)
 
     def make_get_action(self, deterministic=False, rng=None):
-        """The current policy, as a function from a row to an action."""
+        """Return the current policy, as a function from a row to an action."""
         get_action = make_get_action(self.net, deterministic, rng, self.action_space)
         columns, norm = self.columns, self.obs_filter
         if norm is None:
@@ -142,7 +142,7 @@ class GoalActorCritic(nn.Module):
 
 
 def update_normalizer(ac, *batches):
-    """Add what the networks see of these transitions to the normalizer, if there is one."""
+    """Add the networks' inputs in these transitions to the normalizer, if there is one."""
     norm = ac.obs_filter
     if norm is not None:
         rows = np.concatenate([batch["obs"] for batch in batches])[:, ac.columns]
@@ -153,13 +153,13 @@ def update_normalizer(ac, *batches):
 
 
 class GoalRun(TorchRun):
-    """A run in a goal environment; refuses other environments and arguments that do not fit."""
+    """A run in a goal environment; rejects other environments and unsuitable arguments."""
 
     def _make_streams(self):
         super()._make_streams()
         config = self.config
         ask = self.streams[0].local_env
-        if ask is None:  # an environment in a worker process cannot be asked for rewards
+        if ask is None:  # an environment in a worker process cannot compute rewards for us
             ask = config["env_fn"]()
         self.goals = Goals(ask, self.algo)
         kind = "Discrete" if isinstance(self.action_space, Discrete) else "Box"
@@ -174,7 +174,7 @@ class GoalRun(TorchRun):
         self._check_base_kwargs()
 
     def _learner_arguments(self):
-        """The names of the arguments that the base's learner takes."""
+        """Return the names of the arguments that the base's learner takes."""
         parameters = inspect.signature(self.base.learner).parameters.values()
         return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
 
@@ -188,9 +188,9 @@ class GoalRun(TorchRun):
                 )
 
     def base_options(self, lr):
-        """The base's own hyperparameters: those in `base_kwargs`, and its defaults for the others.
+        """Return the base's own hyperparameters: those in `base_kwargs`, and defaults for the rest.
 
-        All networks use the learning rate `lr`, and the targets move a little at every update.
+        All networks use the learning rate `lr`, and the target networks move at every update.
         """
         defaults = inspect.signature(self.base.function).parameters
         own = {"lr": lr, "pi_lr": lr, "q_lr": lr, "target_update_every": 1}
@@ -199,7 +199,7 @@ class GoalRun(TorchRun):
         return {name: given.get(name, defaults[name].default) for name in names}
 
     def build(self, actor_critic, ac_kwargs):
-        """Make the base's networks, which see the observation and the desired goal."""
+        """Build the base's networks, which see the observation and the desired goal."""
         seen = (self.goals.observation, self.goals.desired)
         self._shown = {"base": self.base_name, "parts": [[part.start, part.stop] for part in seen]}
         if actor_critic is not None:
@@ -208,7 +208,7 @@ class GoalRun(TorchRun):
         return super().build(networks, {**ac_kwargs, **self._shown})
 
     def policy_meta(self):
-        """Also what is needed to rebuild a `GoalActorCritic`."""
+        """Return the metadata, including what is needed to rebuild a `GoalActorCritic`."""
         meta = super().policy_meta()
         return {**meta, "ac_kwargs": {**meta["ac_kwargs"], **self._shown}}
 
@@ -221,12 +221,12 @@ class GoalPolicy:
         self.begin, self.renew = policy.begin, policy.renew
 
     def __call__(self, obs, rng):
-        """The base's actions for these rows."""
+        """Return the base's actions for these rows."""
         return self.policy(self.ac.inputs(obs), rng)
 
 
 class GoalLoop(Loop):
-    """The loop of every algorithm, which also counts the episodes that reach their goal.
+    """The common training loop, which also counts the episodes that reach their goal.
 
     An episode reaches its goal if its last reward is the reward for achieving exactly that goal.
     """
@@ -244,7 +244,7 @@ class GoalLoop(Loop):
         return float(self.goals.success(np.array([rew]), row[None, self.goals.desired])[0])
 
     def test_episode(self, env, get_action, seed):
-        """Also whether the episode reached its goal."""
+        """Run one episode; the result also includes whether it reached its goal."""
         last = _Last(env)
         result = super().test_episode(last, get_action, seed)
         return {**result, "TestSuccessRate": self._reached(np.asarray(last.obs), last.rew)}
@@ -274,7 +274,7 @@ class _Last:
 class Episodes:
     """The transitions of unfinished episodes, one episode per environment.
 
-    A checkpoint includes them, and the generator that chooses hindsight goals.
+    A checkpoint includes them, and the RNG that chooses hindsight goals.
     """
 
     def __init__(self, run):
@@ -283,9 +283,9 @@ class Episodes:
         run.track(episodes=self)
 
     def add(self, transitions, ended):
-        """Add one transition per environment; return the episodes that are now complete, as arrays.
+        """Add one transition per environment; return the now complete episodes, as arrays.
 
-        `transitions` holds `obs, act, rew, obs2, done`; `ended` lists the environments whose
+        `transitions` contains `obs, act, rew, obs2, done`; `ended` lists the environments whose
         episode terminated or was truncated.
         """
         complete = []
@@ -302,7 +302,7 @@ class Episodes:
         return complete
 
     def state_dict(self):
-        """The rows and the generator, as plain arrays and numbers."""
+        """Return the rows and the RNG, as plain arrays and numbers."""
         going_on = [_stack(rows) for rows in self._going_on]
         return {"going_on": going_on, "rng": self.rng.bit_generator.state}
 
@@ -316,7 +316,7 @@ _FIELDS = ("obs", "act", "rew", "obs2", "done")
 
 
 def achieved_goals(buffer, goals):
-    """The goals achieved by all transitions in the buffer, (n, goal); a view."""
+    """Return the goals achieved by all transitions in the buffer, (n, goal), as a view."""
     return buffer.ring.data["obs2"][: len(buffer), goals.achieved]
 
 
@@ -326,7 +326,7 @@ def _stack(rows):
 
 
 def _split(arrays):
-    """The inverse of `_stack`."""
+    """Invert `_stack`."""
     if arrays is None:
         return []
     columns = zip(*(arrays[name] for name in _FIELDS), strict=True)

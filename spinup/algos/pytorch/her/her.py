@@ -1,9 +1,9 @@
 """Hindsight Experience Replay (Andrychowicz et al. 2017, arXiv:1707.01495).
 
-Idea: an episode that missed its goal still shows how to reach the states that it went through.
+Idea: an episode that missed its goal still shows how to reach the states that it visited.
 Store its transitions again, as if one of those states had been the goal all along. An off-policy
-algorithm (DQN, DDPG, TD3 or SAC, which see the goal next to the observation) then learns even from
-episodes that never reach the true goal and whose reward never changes.
+algorithm (DQN, DDPG, TD3 or SAC, whose networks also see the goal) then learns even from episodes
+that never reach the true goal and whose reward never changes.
 
     python -m spinup.run her --env spinup/BitFlip-v0
     python -m spinup.algos.pytorch.her.her --env spinup/BitFlip-v0 --env_kwargs:n 8 --epochs 5
@@ -23,11 +23,11 @@ from spinup.runs.arguments import training_function
 
 
 def hindsight_goals(achieved, strategy, k, rng, past=None):
-    """Hindsight goals for an episode: k for each of its T transitions, (T, k, goal).
+    """Draw hindsight goals for an episode: k for each of its T transitions, (T, k, goal).
 
-    `achieved` (T, goal) holds the goals that the transitions achieved. 'future' draws from those of
-    the same and later transitions, 'final' takes the last one, 'episode' draws from all of them,
-    and 'random' from `past` (n, goal), all goals achieved in training so far.
+    `achieved` (T, goal) contains the goals that the transitions achieved. 'future' draws from the
+    goals of the same and later transitions, 'final' takes the last goal, 'episode' draws from all
+    of them, and 'random' draws from `past` (n, goal), all goals achieved in training so far.
     """
     n = len(achieved)
     if strategy == "future":
@@ -42,10 +42,10 @@ def hindsight_goals(achieved, strategy, k, rng, past=None):
 
 
 def relabel(episode, goals, strategy, k, rng, past=None):
-    """An episode's transitions, relabeled as if other goals had been desired.
+    """Relabel an episode's transitions as if other goals had been desired.
 
-    `episode` holds `obs, act, rew, obs2, done`, T rows each. `goals` knows which columns of an
-    observation are goals, and computes rewards. Returns the same fields with k rows for each row.
+    `episode` contains `obs, act, rew, obs2, done`, T rows each. `goals` locates the goals in an
+    observation and computes rewards. Returns the same fields with k rows for each row.
     """
     copies = {name: np.repeat(x, k, axis=0) for name, x in episode.items()}  # (T * k, ...)
     # The goal that an action achieved is in the NEXT observation.
@@ -62,7 +62,7 @@ def relabel(episode, goals, strategy, k, rng, past=None):
 def her_update(base_update, inputs, batch, step):
     """Line 11 of the pseudocode: one update of the base on observations and desired goals.
 
-    `inputs` selects what the networks see of the batch's rows; `step` counts the updates so far.
+    `inputs` selects the columns that the networks see; `step` counts the updates so far.
     """
     seen = {name: inputs(batch[name]) for name in ("obs", "obs2")}
     return base_update({**batch, **seen}, step)
@@ -128,7 +128,7 @@ def her(
             `alpha` (sac) or `eps_steps` (dqn). The others keep the base's defaults.
 
     Returns:
-        The trained networks, a `core.GoalActorCritic`; its `net` holds the base's networks.
+        The trained networks, a `core.GoalActorCritic`; its `net` contains the base's networks.
     """
     with core.GoalRun("her") as run:
         # ------------------------------- Initialization -------------------------------

@@ -1,4 +1,4 @@
-"""The networks of PPO, its minibatches, and the names that user code imports from here."""
+"""PPO's networks and minibatches, and the names that user code imports from here."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -37,10 +37,10 @@ __all__ = [
 
 
 def minibatches(batches, passes, size, rngs, shards):
-    """Yield the data of each gradient step: the whole batch, or shuffled minibatches, in `passes`.
+    """Yield each gradient step's data: the whole batch, or shuffled minibatches, in `passes`.
 
-    `batches` holds one batch per local shard. Each is shuffled with its own generator and split
-    into the same number of nearly equal parts. A minibatch has about `size` rows over all shards.
+    `batches` contains one batch per local shard. Each is shuffled with its own RNG and split into
+    the same number of nearly equal parts. A minibatch has about `size` rows over all shards.
     """
     if size is not None:
         rows = float(shards.sum([np.array(float(len(b["obs"]))) for b in batches]))

@@ -32,7 +32,7 @@ from spinup.utils.mpi_pytorch import shard_mean
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
-    """The clipped surrogate objective (eq. 7), negated; also how far the policy has moved."""
+    """Return the negated clipped surrogate objective (eq. 7), and how far the policy has moved."""
     adv, logp_old = batch["adv"], batch["logp"]
     pi, logp = pi_and_logp(ac, batch)
     ratio = torch.exp(logp - logp_old)  # (B,)
@@ -45,7 +45,7 @@ def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
 
 
 def compute_loss_v(ac, batch, clip_vf=None):
-    """Mean squared error of the value function against the rewards-to-go."""
+    """Return the value function's mean squared error against the rewards-to-go."""
     v, ret = values(ac, batch), batch["ret"]  # (B,)
     error = (v - ret) ** 2
     if clip_vf is not None:  # no gain from moving further than clip_vf from the old value
@@ -82,7 +82,7 @@ def ppo_update(
         if target_kl is not None:
             kl = shard_mean([info["KL"].detach() for info in infos], shards)
             if kl > 1.5 * target_kl:
-                break  # the policy has moved too far away from the one that collected the data
+                break  # the policy has moved too far from the one that collected the data
         for loss_pi in over_shards(losses, ac.pi, shards):
             loss_pi.backward()
         clip_grad_norm(pi_optimizer, max_grad_norm)
@@ -95,7 +95,7 @@ def ppo_update(
         clip_grad_norm(vf_optimizer, max_grad_norm)
         vf_optimizer.step()
 
-    # Measured again after the last step, to log the values that were actually reached.
+    # Measure again after the last step, to log the final values.
     loss_pi, info = evaluate(pi_loss, batches, shards)
     loss_v, _ = evaluate(v_loss, batches, shards)
     return {
@@ -154,8 +154,8 @@ def ppo(
         target_kl: policy steps stop when the KL divergence from the old policy exceeds 1.5 times
             this. Higher values let the policy move further per epoch; 0.003 to 0.05. None never
             stops early.
-        minibatch_size: rows per gradient step. None uses the whole batch. 64 to 512 learns more
-            from the same environment steps, in fewer passes.
+        minibatch_size: rows per gradient step. None uses the whole batch. With 64 to 512, PPO
+            learns more from the same environment steps, in fewer passes.
         clip_vf: how far a value may move from its old estimate in one update, in units of return.
             None does not clip; 0.2 is usual with `normalize_ret`.
 
@@ -183,11 +183,11 @@ def ppo(
                 pi_optimizer.param_groups[0]["lr"] = pi_lr * left
                 vf_optimizer.param_groups[0]["lr"] = vf_lr * left
             for _ in loop.steps():
-                a, v, logp = loop.act(policy)  # v and logp may be None: `get` computes them
+                a, v, logp = loop.act(policy)  # if v and logp are None, `get` computes them
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
+                    # Terminated: last_obs is None. Truncated: bootstrap from V(last_obs).
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)

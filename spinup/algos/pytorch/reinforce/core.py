@@ -1,4 +1,4 @@
-"""The policy of REINFORCE, its rewards-to-go, and the names that user code imports from here."""
+"""REINFORCE's policy and rewards-to-go, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -75,7 +75,7 @@ class MLPPolicy(nn.Module):
 
     @samples_pi
     def step(self, obs):
-        """Action, value (0) and log-probability for one observation or a batch, as arrays."""
+        """Return action, value (0) and log-probability for an observation or a batch, as arrays."""
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             a = pi.sample()
@@ -83,20 +83,20 @@ class MLPPolicy(nn.Module):
         return a.cpu().numpy(), np.zeros(logp_a.shape, np.float32), logp_a.cpu().numpy()
 
     def act(self, obs, deterministic=False):
-        """An action as an array: sampled, or the most likely one."""
+        """Return an action as an array: sampled, or the most likely one."""
         with torch.no_grad():
             pi = self.pi._distribution(obs)
             return (self.pi.mode(pi) if deterministic else pi.sample()).cpu().numpy()
 
 
 def rewards_to_go(buffer, ac, gamma, baseline):
-    """The discounted rewards that followed each action, compared with their average.
+    """Compute the discounted rewards that followed each action, relative to their average.
 
     Returns one batch per local shard: `obs`, `act`, `ret`, `logp` and `adv`, which is `ret` minus
     its mean over all shards, divided by its standard deviation. Sets `baseline` to that mean.
 
-    A path cut off by a time limit or the end of the epoch would have continued. There is no value
-    function to estimate the rest of its return, so the baseline of the previous epoch is used.
+    A path truncated by a time limit or the end of the epoch would have continued. There is no value
+    function to estimate the rest of its return, so the previous epoch's baseline is used.
     """
     shards, device = buffer.shards, buffer.device
     batches = []

@@ -1,8 +1,8 @@
 """REINFORCE with the average return as its baseline (Williams 1992).
 
-Idea: play for an epoch, then make each action more likely in proportion to how far the return that
-followed it exceeds a baseline. There is no value function; the baseline is the average return of
-the epoch.
+Idea: run the policy for an epoch, then make each action more likely in proportion to how far the
+return that followed it exceeds a baseline. There is no value function; the baseline is the epoch's
+average return.
 
     python -m spinup.run reinforce --env CartPole-v1
     python -m spinup.algos.pytorch.reinforce.reinforce --env CartPole-v1 --pi_lr 0.01
@@ -28,7 +28,7 @@ from spinup.runs.run import Scalar
 
 
 def compute_loss_pi(ac, batch):
-    """A loss whose gradient is the negative policy gradient. Its value itself means nothing."""
+    """Return a loss whose gradient is the negative policy gradient; its value has no meaning."""
     pi, logp = pi_and_logp(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": approx_kl(batch["logp"], logp), "Entropy": entropy(pi)}
@@ -87,7 +87,7 @@ def reinforce(
         # ------------------------------- Initialization -------------------------------
         ac = run.build(actor_critic, ac_kwargs)
         pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
-        baseline = Scalar(0.0)  # the average return of the last epoch
+        baseline = Scalar(0.0)  # the last epoch's average return
         run.track(pi_optimizer=pi_optimizer, baseline=baseline)
         policy = make_policy(ac, run.device)
         loop = Loop(run)
@@ -103,7 +103,7 @@ def reinforce(
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Terminated: last_obs is None. Cut off: the baseline estimates the rest.
+                    # Terminated: last_obs is None. Truncated: the baseline estimates the rest.
                     buffer.finish_path(path.i, path.last_obs)
             batches = core.rewards_to_go(buffer, ac, gamma, baseline)
             info = update(batches)

@@ -1,4 +1,4 @@
-"""The networks of SAC, and the names that user code imports from here."""
+"""SAC's networks, and the names that user code imports from here."""
 
 import inspect
 import math
@@ -81,7 +81,7 @@ class MLPActorCritic(nn.Module):
 
     @samples_pi
     def act(self, obs, deterministic=False):
-        """An action for one observation or a batch, as an array: sampled, or the most likely."""
+        """Return an action for one observation or a batch: sampled, or the most likely."""
         with torch.no_grad():
             if self.discrete:
                 pi, _ = self.pi(obs)
@@ -92,7 +92,7 @@ class MLPActorCritic(nn.Module):
 
 
 def action_probs(ac, o):
-    """Probabilities of all discrete actions and their logarithms, (B, n) each."""
+    """Return the probabilities of all discrete actions and their logarithms, (B, n) each."""
     pi, _ = ac.pi(o)
     return pi.probs, pi.logits
 
@@ -103,13 +103,13 @@ class Temperature(nn.Module):
     def __init__(self, alpha):
         super().__init__()
         self.learned = isinstance(alpha, str)
-        # stored as its logarithm, so that a learned temperature stays positive
+        # stored as a logarithm, so that a learned temperature stays positive
         start = 0.0 if self.learned else math.log(alpha) if alpha else -math.inf
         self.log_alpha = nn.Parameter(torch.tensor(start), requires_grad=self.learned)
 
 
 def check_actor_critic(ac, action_space):
-    """Refuse a user's class that could not learn, or would be tested with sampled actions."""
+    """Reject a user's class that could not learn, or would be tested with sampled actions."""
     if isinstance(action_space, Discrete) and not getattr(ac, "discrete", False):
         raise SpinupError(
             f"sac needs the values of all Discrete actions at once, but "
@@ -125,7 +125,7 @@ def check_actor_critic(ac, action_space):
 
 
 def default_target_entropy(action_space):
-    """Minus the number of dimensions of a Box; for Discrete, half the entropy of uniform choice."""
+    """Return minus a Box's number of dimensions; for Discrete, half the uniform entropy."""
     if isinstance(action_space, Discrete):
         return 0.5 * math.log(action_space.n)
     return -float(np.prod(action_space.shape))

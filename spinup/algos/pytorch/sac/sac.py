@@ -1,10 +1,9 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1801.01290 and arXiv:1812.05905).
 
-Idea: reward the policy for its entropy too, so that it keeps exploring and stays random where the
+Idea: also reward the policy for its entropy, so that it keeps exploring and stays random where the
 choice of action matters little. The critics learn values that include this bonus. The policy is
 stochastic; its gradient passes through its own samples (the reparameterization trick). As in TD3,
-the target uses the smaller of two critics; the noise of the policy itself replaces target policy
-smoothing.
+the target uses the smaller of two critics; the policy's own noise replaces target policy smoothing.
 
     python -m spinup.run sac --env HalfCheetah-v5
     python -m spinup.algos.pytorch.sac.sac --env Pendulum-v1 --epochs 5
@@ -35,7 +34,7 @@ from spinup.runs.arguments import training_function
 
 
 def soft_value(ac, ac_q, o, alpha):
-    """E[min Q_i(o, a) - alpha log pi(a|o)], with a from the policy of `ac` and Q_i from `ac_q`.
+    """Return E[min Q_i(o, a) - alpha log pi(a|o)], with a ~ `ac`'s policy and Q_i from `ac_q`.
 
     For continuous actions, one sample estimates the expectation; for discrete ones, it is exact.
     Returns the values (B,) and log pi (B,).
@@ -50,10 +49,10 @@ def soft_value(ac, ac_q, o, alpha):
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Mean squared errors of both critics against the one-step backup from the target networks."""
+    """Return both critics' mean squared errors against the target networks' one-step backup."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
-        v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # actions of the current policy
+        v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
         backup = r + gamma * (1 - d) * v_targ  # (B,)
     q1, q2 = twin_q(ac, o, a)
     loss_q = ((q1 - backup) ** 2).mean() + ((q2 - backup) ** 2).mean()
@@ -61,13 +60,13 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
 
 
 def compute_loss_pi(ac, batch, alpha):
-    """Minus the mean soft value of the policy's actions."""
+    """Return the negated mean soft value of the policy's actions."""
     v, logp = soft_value(ac, ac, batch["obs"], alpha)
     return -v.mean(), logp.detach()
 
 
 def compute_loss_alpha(log_alpha, logp, target_entropy):
-    """Its gradient step raises the temperature if the entropy is below its target (eq. 18)."""
+    """Return a loss that raises the temperature if the entropy is below its target (eq. 18)."""
     return -(log_alpha.exp() * (logp + target_entropy)).mean()
 
 
@@ -91,7 +90,7 @@ def sac_update(
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action; Q itself stays fixed
+    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action; Q is not updated
         loss_pi, logp = compute_loss_pi(ac, batch, alpha)
         pi_optimizer.zero_grad()
         loss_pi.backward()
@@ -108,7 +107,7 @@ def sac_update(
 
 
 def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
-    """SAC for the networks `ac`, as the training loop below and HER use it."""
+    """Create the SAC learner for the networks `ac`, used by the training loop below and by HER."""
     core.check_actor_critic(ac, run.action_space)
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
@@ -183,7 +182,7 @@ def sac(
         alpha: weight of the entropy in the objective (the temperature). Higher values keep the
             policy more random; 0.05 to 0.3 for rewards around 1, or 'auto' to learn it.
         target_entropy: the entropy that alpha='auto' aims for. None means minus the number of
-            dimensions of a Box, or half the entropy of uniform choice for discrete actions.
+            dimensions of a Box, or half the uniform distribution's entropy for discrete actions.
 
     Returns:
         The trained actor-critic.

@@ -1,6 +1,6 @@
 """Twin Delayed DDPG (Fujimoto et al. 2018, arXiv:1802.09477).
 
-Idea: the policy of DDPG exploits every overestimate of its critic. TD3 has three remedies: the
+Idea: DDPG's policy exploits every overestimate of its critic. TD3 has three remedies: the
 target uses the smaller of two critics (clipped double Q-learning), noise on the target action
 smooths Q over similar actions (target policy smoothing), and the policy is updated less often than
 the critics (delayed policy updates).
@@ -33,14 +33,14 @@ from spinup.runs.arguments import training_function
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
-    """The target policy's action plus clipped noise, in units of half the range (section 5.3)."""
+    """Add clipped noise, in units of half the range, to the target policy's action (sec. 5.3)."""
     a2 = ac_targ.pi(o2)  # (B, act_dim)
     noise = (target_noise * torch.randn_like(a2)).clamp(-noise_clip, noise_clip)
     return (a2 + noise * (high - low) / 2).clamp(low, high)
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Mean squared errors of both critics against the one-step backup from the target networks."""
+    """Return both critics' mean squared errors against the target networks' one-step backup."""
     o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
     with torch.no_grad():
         a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
@@ -52,7 +52,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
 
 
 def compute_loss_pi(ac, batch):
-    """Minus the mean value that the first critic gives to the policy's actions."""
+    """Return the negated mean value that the first critic assigns to the policy's actions."""
     o = batch["obs"]
     return -ac.q1(o, ac.pi(o)).mean()
 
@@ -78,7 +78,7 @@ def td3_update(
     info["LossQ"] = loss_q.detach()
 
     if update_policy:
-        with frozen(ac.q1):  # the gradient passes through Q to the action; Q itself stays fixed
+        with frozen(ac.q1):  # the gradient passes through Q to the action; Q itself is not updated
             loss_pi = compute_loss_pi(ac, batch)
             pi_optimizer.zero_grad()
             loss_pi.backward()
@@ -102,7 +102,7 @@ def td3_learner(
     noise_clip,
     policy_delay,
 ):
-    """TD3 for the networks `ac`, as the training loop below and HER use it."""
+    """Create the TD3 learner for the networks `ac`, used by the training loop below and by HER."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
     critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once

@@ -1,4 +1,4 @@
-"""The networks of TRPO, its linear algebra, and the names that user code imports from here."""
+"""TRPO's networks and linear algebra, and the names that user code imports from here."""
 
 import torch
 from gymnasium.spaces import Box, Discrete
@@ -45,12 +45,12 @@ __all__ = [
 
 
 def trainable(module):
-    """The parameters that an update may change."""
+    """Return the parameters that an update may change."""
     return [p for p in module.parameters() if p.requires_grad]
 
 
 def flat_params(module):
-    """All trainable parameters as one vector (a copy)."""
+    """Return all trainable parameters as one vector (a copy)."""
     return flatten([p.detach() for p in trainable(module)])
 
 
@@ -63,15 +63,15 @@ def set_flat_params(module, flat):
 
 
 def flat_grad(module):
-    """All gradients as one vector."""
+    """Return all gradients as one vector."""
     return flatten([p.grad for p in trainable(module)])
 
 
 def with_old_policy(ac, batches):
-    """The batches with `pi_old` added: the distributions before the update, as constants.
+    """Return the batches with `pi_old` added: the distributions before the update, as constants.
 
-    They are computed from a copy of the parameters. A distribution may hold a parameter itself (a
-    log standard deviation), and would otherwise change with it during the line search.
+    They are computed from a copy of the parameters. A distribution may contain a parameter itself
+    (a log standard deviation), and would otherwise change with it during the line search.
     """
     frozen = {name: p.detach().clone() for name, p in ac.pi.named_parameters()}
     with torch.no_grad():
@@ -82,7 +82,7 @@ def with_old_policy(ac, batches):
 
 
 def hessian_vector_product(kl, module, batches, shards, damping_coeff):
-    """A function v -> (H + damping I) v; H is the Hessian of `kl(batch)` averaged over all shards.
+    """Return a function v -> (H + damping I) v; H is the Hessian of `kl`, averaged over shards.
 
     H is never formed: H v is the gradient of (gradient . v). The first gradient is computed once,
     so each product costs one backward pass.

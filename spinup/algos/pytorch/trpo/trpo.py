@@ -2,10 +2,10 @@
 
 Idea: take the largest step that improves the policy while its mean KL divergence from the old
 policy stays below `delta`. With the objective expanded to first order and the constraint to second
-order, the direction of that step is H^-1 g. The conjugate gradient method finds it from products
-H v alone. A line search then makes sure that the true objective improves and the true constraint
-holds. `algo='npg'` skips the line search, which gives the natural policy gradient (Kakade 2001)
-with steps of fixed KL.
+order, the direction of that step is H^-1 g. The conjugate gradient method computes it using only
+products H v. A line search then ensures that the true objective improves and the true constraint
+is satisfied. `algo='npg'` skips the line search, which gives the natural policy gradient (Kakade
+2001) with steps of fixed KL.
 
     python -m spinup.run trpo --env HalfCheetah-v5
     python -m spinup.algos.pytorch.trpo.trpo --env CartPole-v1 --delta 0.02
@@ -32,7 +32,7 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
-    """The surrogate objective (eq. 14), negated: the new policy's gain on the old policy's data."""
+    """Return the negated surrogate objective (eq. 14), the new policy's gain on the old data."""
     pi, logp = pi_and_logp(ac, batch)
     ratio = torch.exp(logp - batch["logp"])  # (B,)
     kl = mean_kl(batch["pi_old"], pi, batch["logp"], logp)
@@ -40,21 +40,21 @@ def compute_loss_pi(ac, batch):
 
 
 def compute_kl(ac, batch):
-    """Mean KL(old || new). The order matters, and is the same here and in the line search."""
+    """Return the mean KL(old || new). The order matters; the line search uses the same order."""
     pi, logp = pi_and_logp(ac, batch)
     return mean_kl(batch["pi_old"], pi, batch["logp"], logp)
 
 
 def compute_loss_v(ac, batch):
-    """Mean squared error of the value function against the rewards-to-go."""
+    """Return the value function's mean squared error against the rewards-to-go."""
     return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
 def line_search(ac, pi_loss, batches, shards, full_step, delta, backtrack_iters, backtrack_coeff):
-    """Line 9: the longest step among s, c s, c^2 s, ... that improves and keeps the constraint.
+    """Line 9: take the longest step among s, c s, c^2 s, ... that improves within the constraint.
 
     Returns the loss and info after the step, and how often it was shortened. If no step is good
-    enough, the policy stays exactly as it was.
+    enough, the policy stays unchanged.
     """
     old_params = core.flat_params(ac.pi)
     loss_pi_old, info_old = evaluate(pi_loss, batches, shards)
@@ -156,7 +156,7 @@ def trpo(
             less safely; 0.005 to 0.05.
         damping_coeff: multiple of the identity added to the Hessian. Higher values are safer and
             bring the step closer to the plain gradient; 0.01 to 1.
-        cg_iters: number of conjugate gradient iterations. More solve the system more accurately;
+        cg_iters: number of conjugate gradient iterations. More iterations are more accurate;
             10 to 20.
         backtrack_iters: maximum number of steps that the line search tries; 10 is usual.
         backtrack_coeff: each step that the line search tries is this fraction of the one before;
@@ -182,11 +182,11 @@ def trpo(
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for _ in loop.steps():
-                a, v, logp = loop.act(policy)  # v and logp may be None: `get` computes them
+                a, v, logp = loop.act(policy)  # if v and logp are None, `get` computes them
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
+                    # Terminated: last_obs is None. Truncated: bootstrap from V(last_obs).
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)

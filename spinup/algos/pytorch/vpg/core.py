@@ -1,4 +1,4 @@
-"""The networks of VPG, and the names that user code imports from here."""
+"""VPG's networks, and the names that user code imports from here."""
 
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal

@@ -2,7 +2,7 @@
 
 Idea: make actions more likely if they turned out better than the value function expected, and less
 likely if they turned out worse. The policy takes one gradient step per epoch, because the gradient
-is valid only for the policy that collected the data. Then the value function is fitted to the
+is valid only for the policy that collected the data. The value function is then fitted to the
 returns.
 
     python -m spinup.run vpg --env HalfCheetah-v5
@@ -29,14 +29,14 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(ac, batch):
-    """A loss whose gradient is the negative policy gradient. Its value itself means nothing."""
+    """Return a loss whose gradient is the negative policy gradient; its value has no meaning."""
     pi, logp = pi_and_logp(ac, batch)
     loss_pi = -(logp * batch["adv"]).mean()
     return loss_pi, {"KL": approx_kl(batch["logp"], logp), "Entropy": entropy(pi)}
 
 
 def compute_loss_v(ac, batch):
-    """Mean squared error of the value function against the rewards-to-go."""
+    """Return the value function's mean squared error against the rewards-to-go."""
     return ((values(ac, batch) - batch["ret"]) ** 2).mean()
 
 
@@ -118,11 +118,11 @@ def vpg(
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for _ in loop.steps():
-                a, v, logp = loop.act(policy)  # v and logp may be None: `get` computes them
+                a, v, logp = loop.act(policy)  # if v and logp are None, `get` computes them
                 o, a, r, _, _ = loop.step(a)
                 buffer.store(o, a, r, v, logp)
                 for path in loop.paths:
-                    # Terminated: last_obs is None. Cut off: V(last_obs) estimates the rest.
+                    # Terminated: last_obs is None. Truncated: bootstrap from V(last_obs).
                     buffer.finish_path(path.i, path.last_obs)
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)
