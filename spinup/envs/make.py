@@ -284,4 +284,4 @@ def _raise_missing_dependency(
                 f"{what} needs {clue}, which is not installed or not compatible: run {install}"
             ) from failure
     reason = " ".join(str(failure).split()).rstrip(".")
-    raise SpinupError(f"{what} cannot be made ({reason}): install what it needs") from failure
+    raise SpinupError(f"{what} cannot be made ({reason}): install its dependencies") from failure

@@ -45,7 +45,7 @@ def observation_fault(space: Any) -> str | None:
         if not subspaces:
             return "has no elements"
         return next(filter(None, map(observation_fault, subspaces)), None)
-    return f"is or holds a {type(space).__name__}"
+    return f"is or contains a {type(space).__name__}"
 
 
 def check_spaces(

@@ -67,7 +67,7 @@ def make_streams(
     if len({id(getattr(env, "unwrapped", env)) for env in envs}) < num_envs:
         raise SpinupError(
             "env_fn returned the same environment object twice, so num_envs must be 1: "
-            "make a new one each time, for example lambda: gymnasium.make('CartPole-v1')"
+            "create a new one each time, for example lambda: gymnasium.make('CartPole-v1')"
         )
     return Streams(envs, [seeds(i) for i in range(num_envs)], max_ep_len)
 
@@ -221,7 +221,7 @@ class Streams:
                 self._ep_ret[i] = state["rets"][i]
         if different:
             warnings.warn(
-                f"environments {different} did not come back to their saved observations (they "
+                f"environments {different} did not return to their saved observations (they "
                 "are not deterministic given seed and actions): fresh episodes start there",
                 stacklevel=2,
             )

@@ -114,7 +114,7 @@ def _checked(record: Any) -> dict[str, Any]:
     texts = known and isinstance(record["name"], str) and isinstance(record["class"], str)
     if not texts or not isinstance(record["kwargs"], dict | None):
         raise SpinupError(
-            f"the file holds {str(record)[:80]}, which does not describe a wrapper: "
+            f"the file contains {str(record)[:80]}, which does not describe a wrapper: "
             "pass the environment with env=... (--env)"
         )
     return record

@@ -61,7 +61,7 @@ def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
         os.rename(path, old / path.name)
     fsync_folder(old)
     fsync_folder(folder)
-    line = f"{folder} held an earlier run; its files are now in {old}."
+    line = f"{folder} contained an earlier run; its files are now in {old}."
     if unfinished:
         line += (
             " That run was not finished. To continue it, move these files back and pass "

@@ -187,7 +187,7 @@ class Logger:
         if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
             raise SpinupError(
                 f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
-                "was made for the same directory; use the newer one"
+                "was created for the same directory; use the newer one"
             )
 
     def close(self) -> None:

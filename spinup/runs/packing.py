@@ -154,7 +154,7 @@ def _dtype_from_text(text: str) -> np.dtype:
     dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
     if dtype.hasobject:  # NumPy would use the file's bytes as pointers
         raise SpinupError(
-            "this saved state holds an array of Python objects; use another checkpoint"
+            "this saved state contains an array of Python objects; use another checkpoint"
         )
     return dtype
 
@@ -234,7 +234,7 @@ def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], dep
     if tag == "piece":
         return pieces[x["f"]]
     raise SpinupError(
-        f"this saved state holds an unknown kind of value, {tag!r}; use another checkpoint"
+        f"this saved state contains an unknown kind of value, {tag!r}; use another checkpoint"
     )
 
 

@@ -107,7 +107,7 @@ def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
     # The first epoch is always saved, so a run without a checkpoint has at most one row.
     if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
         raise SpinupError(
-            f"{output_dir} holds results but no checkpoint to continue from: omit resume to move "
+            f"{output_dir} contains results but no checkpoint to resume from: omit resume to move "
             "them to .old/ and start again, or choose another output_dir"
         )
     return loaded
@@ -127,7 +127,7 @@ def _check_saved(saved: Any, where: Path) -> None:
         wrong = [] if sound else ["recorded"]
     if wrong:
         raise SpinupError(
-            f"{where} does not hold the checkpoint of a run ({wrong[0]!r} is missing or has the "
+            f"{where} is not the checkpoint of a run ({wrong[0]!r} is missing or has the "
             "wrong type): restore it from a backup, or start the run again with "
             "overwrite=True"
         )
@@ -248,7 +248,7 @@ def _in_one_sentence(algo: str) -> Iterator[None]:
     except FORGED as error:
         first = str(error).strip().splitlines() or [""]
         raise SpinupError(
-            f"the checkpoint does not hold what this version of {algo} saves "
+            f"the checkpoint does not contain what this version of {algo} saves "
             f"({type(error).__name__}: {first[0][:200]}): restore it from a backup, or start the "
             "run again with overwrite=True"
         ) from error
@@ -274,8 +274,8 @@ def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | 
     offset = int(state["offset"])
     if offset < 0 or size < offset:
         raise SpinupError(
-            f"{file.name} has {size} bytes but had {offset} when the checkpoint was made: rows are "
-            "missing; restore the file, or start again with overwrite=True"
+            f"{file.name} has {size} bytes but had {offset} when the checkpoint was saved: rows "
+            "are missing; restore the file, or start again with overwrite=True"
         )
     with open(file.name, "rb") as f:
         kept = f.read(offset)
@@ -283,7 +283,7 @@ def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | 
     expected = int(state["rows"]) + 1 if state["rows"] else 0
     if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
         raise SpinupError(
-            f"{file.name} is not the table that the checkpoint was made with; restore the file, "
+            f"{file.name} is not the table that belongs to the checkpoint; restore the file, "
             "or start again with overwrite=True"
         )
     if size == offset:

@@ -293,7 +293,7 @@ def test_an_environment_that_does_not_come_back_is_named_and_starts_afresh():
     play(streams, np.random.default_rng(0), 4)
     kinds = iter([Tape, Unseeded])
     other = make_streams(lambda: next(kinds)(length=50), 2, seq, 100)
-    with pytest.warns(UserWarning, match=r"environments \[1\] did not come back"):
+    with pytest.warns(UserWarning, match=r"environments \[1\] did not return"):
         assert other.load_state_dict(streams.state_dict()) == [1]
     assert other.obs[0].tolist() == [1, 4]  # restored by replay
     assert other.obs[1].tolist() == [2, 0]  # a fresh episode

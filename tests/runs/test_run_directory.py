@@ -297,7 +297,7 @@ def test_an_environment_that_cannot_be_restored_is_named_and_training_goes_on(ru
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
     printed = runs.resume(spec, out)
-    assert "environments [0] did not come back" in printed
+    assert "environments [0] did not return" in printed
     runs.assert_whole_table(out, 7, 60)
 
 
@@ -306,7 +306,7 @@ def test_an_episode_that_cannot_be_restored_has_ended_in_the_replay_buffer(runs)
     spec = runs.small("acer", "from_global", save_freq=1, replay_size=1000)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
-    assert "environments [0] did not come back" in runs.resume(spec, out)
+    assert "environments [0] did not return" in runs.resume(spec, out)
     runs.assert_whole_table(out, 7, 60)
     pieces = runs.state(out)["tracked"]["buffer"]["ring"]["pieces"]
     obs, obs2, ended = (np.concatenate([p[k] for p in pieces]) for k in ("obs", "obs2", "ended"))

@@ -53,7 +53,7 @@ def test_the_buffer_gives_zeros_for_a_constant_advantage():
 
 def test_a_buffer_that_is_not_full_or_too_full_says_so():
     buffer = PathBuffer(1, 1, 1)
-    with pytest.raises(ValueError, match="holds 0 of 1"):
+    with pytest.raises(ValueError, match="contains 0 of 1"):
         buffer.get()
     buffer.store(0.0, 0.0, 0.0, 0.0, 0.0)
     with pytest.raises(IndexError, match="full"):

@@ -145,7 +145,7 @@ class Actor(nn.Module):
         )
 
     def forward(self, obs, act=None):
-        """Return (pi, logp): the action distribution and, if given, the log-probabilities of `act`."""
+        """Return (pi, logp): the distribution and, if `act` is given, its log-probabilities."""
         pi = self._distribution(obs)
         return pi, None if act is None else self._log_prob_from_distribution(pi, act)
 

@@ -58,7 +58,7 @@ class PathBuffer:
         """Return the whole buffer as float32 tensors, with `adv` normalized; empty the buffer."""
         if self.ptr != self.max_size:
             raise ValueError(
-                f"the buffer holds {self.ptr} of {self.max_size} steps: fill it before get()"
+                f"the buffer contains {self.ptr} of {self.max_size} steps: fill it before get()"
             )
         self.ptr, self.path_start_idx = 0, 0
         mean, std = mpi_statistics_scalar(self.adv_buf)

@@ -113,7 +113,7 @@ def check_actor_critic(ac, action_space):
     if isinstance(action_space, Discrete) and not getattr(ac, "discrete", False):
         raise SpinupError(
             f"sac needs the values of all Discrete actions at once, but "
-            f"{type(ac).__name__} does not say that it returns them: let pi(obs) return "
+            f"{type(ac).__name__} does not declare that it returns them: let pi(obs) return "
             "(Categorical, None), let q1(obs) and q2(obs) return one value per action, and set "
             "discrete = True"
         )
