@@ -33,6 +33,7 @@ import spinup
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import acting
 from spinup.algos.pytorch.common.nets import MLPActorCritic, make_actor
+from spinup.algos.pytorch.common.user_acting import StepPolicy
 from spinup.algos.pytorch.ppo import ppo as ppo_module
 from spinup.utils.memory import keep_freed_memory
 
@@ -115,7 +116,7 @@ def collect_rate(env_id, num_envs=1, epochs=3, own=False):
             num_threads=1,
             logger_kwargs={"output_dir": folder, "quiet": True},
         )
-    assert isinstance(policies[0], acting.StepPolicy if own else acting.NetPolicy)
+    assert isinstance(policies[0], StepPolicy if own else acting.NetPolicy)
     return 4000 * (epochs - 1) / sum(TimedLoop.seconds[1:])
 
 
