@@ -1,12 +1,12 @@
-"""Which algorithm is better, by how much, and are there enough seeds to tell?
+"""Compare algorithms: which is better, by how much, and are there enough seeds to tell?
 
     python -m spinup.run compare data/ppo data/sac
     python -m spinup.run compare data/ppo data/td3 data/sac --save figures/ --json numbers.json
 
-Each argument is a folder of runs (or a prefix of folders) of one algorithm, in one or several
-environments. The statistics follow Agarwal et al., "Deep Reinforcement Learning at the Edge of the
-Statistical Precipice" (2021), and are checked against the authors' `rliable`; `docs/plotting.md`
-says what each number means and how "established" is decided.
+Each argument is one algorithm: a folder of its runs (or a prefix that several folders share), in
+one or more environments. The statistics follow Agarwal et al., "Deep Reinforcement Learning at the
+Edge of the Statistical Precipice" (2021), and are checked against the authors' `rliable`.
+`docs/plotting.md` explains what each number means and when a difference counts as "established".
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def read_algorithms(
     value: str = plot.DEFAULT_VALUE,
     until: float | None = None,
 ) -> dict[str, dict[str, list[Curve]]]:
-    """Algorithm -> environment -> the curve of each run, for the environments they have in common.
+    """Read the runs: algorithm -> environment -> one curve per run, for shared environments only.
 
-    The name of a folder means that folder only; any other name is a prefix. Runs that cannot be
-    used are named on standard error.
+    The name of an existing folder selects only that folder; any other name is a prefix. Runs that
+    cannot be used are reported on standard error.
     """
     if len(logdirs) < 2:
         raise SpinupError(
-            "a comparison needs at least two folders of runs: give one for each algorithm"
+            "a comparison needs at least two folders of runs: pass one for each algorithm"
         )
     names = _names(logdirs, legend)
     owners: dict[Path, str] = {}
@@ -59,7 +59,7 @@ def read_algorithms(
             other = owners.setdefault(run.folder.resolve(), name)
             if other != name:
                 raise SpinupError(
-                    f"{run.folder} belongs to both {other} and {name}: give each its own folder"
+                    f"{run.folder} belongs to both {other} and {name}: pass separate folders"
                 )
             if not run.length:
                 continue
@@ -68,14 +68,14 @@ def read_algorithms(
                 found[name].setdefault(run.env, []).append(curve)
         every += runs
         if not runs:
-            raise SpinupError(f"there is no run in {given}: check the path")
+            raise SpinupError(f"there are no runs in {given}: check the path")
         experiments = sorted({(run.env, run.exp_name) for run in runs})
         if len(experiments) > len({env for env, _ in experiments}):
             several = ", ".join(sorted({exp for _, exp in experiments}))
             _note(f"{name} combines several experiments into one algorithm ({several}).")
     logged = any({xaxis, value} <= set(run.columns) for run in every)
     if until is not None and logged and not any(found.values()):
-        raise SpinupError(f"no run has a finite {value} before --until {until:g}: raise it")
+        raise SpinupError(f"no run has a finite {value} before --until {until:g}: increase it")
     if not any(found.values()) and any(run.length for run in every):
         raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
     curves.report(every, "compare")
@@ -92,7 +92,7 @@ def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curv
         x, y = x[x <= until], y[x <= until]
         if not len(x):
             run.problems.append(
-                f"there is nothing before --until {until:g}, so the run is left out"
+                f"there are no rows before --until {until:g}, so the run is left out"
             )
             return None
     if not len(x):
@@ -104,7 +104,7 @@ def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curv
 def _names(logdirs: Sequence[str], legend: Sequence[str] | None) -> list[str]:
     if legend and len(legend) != len(logdirs):
         raise SpinupError(
-            f"--legend has {len(legend)} names for {len(logdirs)} folders: give one for each"
+            f"--legend has {len(legend)} names for {len(logdirs)} folders: pass one for each"
         )
     names = list(legend or [os.path.basename(os.path.normpath(d)) for d in logdirs])
     if not legend and len(set(names)) < len(names):  # a/ppo and b/ppo
@@ -121,20 +121,20 @@ def _common(found: dict[str, dict[str, list[Curve]]]) -> dict[str, dict[str, lis
     if not shared:
         have = "; ".join(f"{name}: {', '.join(sorted(e)) or 'none'}" for name, e in found.items())
         raise SpinupError(
-            f"the algorithms have no environment in common ({have}): add runs in the same one"
+            f"the algorithms have no environment in common ({have}): add runs in a shared one"
         )
     for name, envs in found.items():
         alone = sorted(set(envs) - shared)
         if alone:
             _note(
-                f"the runs of {name} in {', '.join(alone)} are left out: not all algorithms "
+                f"{name}'s runs in {', '.join(alone)} are left out because not all algorithms "
                 "have runs there."
             )
     return {name: {env: envs[env] for env in sorted(shared)} for name, envs in found.items()}
 
 
 def final_scores(runs: Mapping[str, Mapping[str, Sequence[Curve]]], last: int = 10) -> Scores:
-    """The score of each run: the mean of its last `last` rows."""
+    """Compute each run's score: the mean of its last `last` rows."""
     if last < 1:
         raise SpinupError(f"--last must be at least 1, not {last}")
     return {
@@ -151,12 +151,12 @@ def _note(message: str) -> None:
 
 
 def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tuple[float, float]]:
-    """Environment -> the score that becomes 0 and the score that becomes 1.
+    """Choose the scores that map to 0 and to 1 in each environment.
 
     Args:
-        given: `none`, `pool` (lowest and highest score of any run), a JSON file
-            `{"env": [low, high]}`, or `env=low,high` for each environment. The default is `pool`
-            for several environments, whose returns are not comparable, and `none` for one.
+        given: `none`, `pool` (the lowest and highest scores of all runs), a JSON file
+            `{"env": [low, high]}`, or `env=low,high` for each environment. The default is `none`
+            for a single environment and `pool` for several, whose returns are not comparable.
     """
     environments = list(next(iter(scores.values())))
     words = list(given or ["pool" if len(environments) > 1 else "none"])
@@ -172,11 +172,11 @@ def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tupl
     for env in environments:
         if not np.isfinite(table[env]).all():
             raise SpinupError(
-                f"--normalize has a score for {env} that is not finite: give two numbers"
+                f"--normalize has a score for {env} that is not finite: pass two finite numbers"
             )
         if table[env][0] == table[env][1]:
             raise SpinupError(
-                f"--normalize has the same score twice for {env}: give two different ones"
+                f"--normalize has the same score twice for {env}: pass two different scores"
             )
     return {e: table[e] for e in environments}
 
@@ -188,7 +188,9 @@ def _read_reference(path: str) -> dict[str, tuple[float, float]]:
     except OSError as error:
         raise SpinupError(f"{path} cannot be read ({error.strerror}): check the path") from None
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise SpinupError(f'{path} must hold {{"environment": [low, high], ...}} as JSON') from None
+        raise SpinupError(
+            f'{path} must contain {{"environment": [low, high], ...}} as JSON'
+        ) from None
 
 
 def _parse_reference(words: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -221,10 +223,10 @@ def compare(
     reps: int = 10_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Reads runs and compares them; the result is plain numbers and lists, ready for JSON."""
+    """Read and compare runs; the result contains only plain types that JSON can store."""
     if seed < 0:
         raise SpinupError(f"--seed must be at least 0, not {seed}")
-    curves.smooth_values([], smooth)  # refuses a wrong window before anything is read
+    curves.smooth_values([], smooth)  # raises for an invalid window before reading any files
     runs = read_algorithms(logdirs, legend, xaxis, value, until)
     raw = final_scores(runs, last)
     _note_lengths(runs, xaxis)
@@ -269,7 +271,7 @@ def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str)
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """The text that the command prints."""
+    """Format the report that the command prints."""
     scores, environments = result["scores"], result["environments"]
     seeds = sorted({len(s) for envs in scores.values() for s in envs.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -320,7 +322,7 @@ def text(result: Mapping[str, Any]) -> str:
     ]
     if len(result["pairs"]) > 1:
         lines.append(
-            f"(The 5% level is divided among {len(result['pairs'])} comparisons: each is made at "
+            f"(The 5% level is divided among {len(result['pairs'])} comparisons: each uses "
             f"the {100 * result['pairs'][0]['alpha']:.2g}% level.)"
         )
     return "\n".join(lines)
@@ -347,7 +349,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Compares algorithms over seeds and environments, with confidence intervals.",
     )
     parser.add_argument(
-        "logdir", nargs="+", help="a folder of runs, or a prefix of folders, for each algorithm"
+        "logdir", nargs="+", help="one folder of runs, or one prefix of folders, per algorithm"
     )
     parser.add_argument("-l", "--legend", nargs="+", help="one name per algorithm")
     parser.add_argument(
@@ -403,12 +405,12 @@ def make_comparison(
     json_file: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Compares runs, prints the result, and writes or shows the figures.
+    """Compare runs, print the report, and save or show the figures.
 
-    `options` are those of `compare`.
+    `options` are passed to `compare`.
 
     Returns:
-        All numbers.
+        The result of `compare`.
     """
     _check_outputs(save, json_file)
     result = compare(logdirs, legend, **options)
@@ -425,7 +427,7 @@ def make_comparison(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m spinup.run compare ...`; returns the exit status."""
+    """Run `python -m spinup.run compare ...` and return the exit status."""
     try:
         args = _parser().parse_args(argv)
         make_comparison(
@@ -463,7 +465,7 @@ def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
     if json_file and not Path(json_file).absolute().parent.is_dir():
         raise SpinupError(f"cannot write {json_file} (there is no such folder): create it first")
     if json_file and Path(json_file).is_dir():
-        raise SpinupError(f"cannot write {json_file} (it is a folder): give a file")
+        raise SpinupError(f"cannot write {json_file} (it is a folder): pass a file name")
 
 
 def _write_json(path: Path, result: Mapping[str, Any]) -> None:

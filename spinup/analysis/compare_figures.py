@@ -1,4 +1,4 @@
-"""The figures of `spinup compare`."""
+"""Draw the figures of `spinup compare`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PANELS = ("aggregates", "improvement", "profiles", "efficiency")
 
 
 def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
-    """Draws the requested panels.
+    """Draw the requested panels.
 
-    They are `aggregates` (with a second axes, `mean`), `improvement`, `profiles` and `efficiency`.
+    Panels are `aggregates` (which uses a second axes, `mean`), `improvement`, `profiles` and
+    `efficiency`.
     """
     styles = dict(zip(result["algorithms"], itertools.cycle(plot.styles()), strict=False))
     score = "Normalized score" if result["normalised"] else plot.axis_label(result["value"])
@@ -71,7 +72,7 @@ def _draw_intervals(
     ax.set_title(f"{title}, 95% CI")
     ends = [v for a in result["algorithms"].values() for v in (*a["iqm_ci"], *a["mean_ci"])]
     margin = 0.1 * (max(ends) - min(ends)) or 0.5
-    ax.set_xlim(min(ends) - margin, max(ends) + margin)  # the same for both
+    ax.set_xlim(min(ends) - margin, max(ends) + margin)  # the same range for the IQM and the mean
 
 
 def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
@@ -91,7 +92,7 @@ def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
 
 def _name_rows(ax: Axes, names: list[str]) -> None:
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)  # the first one at the top
+    ax.set_ylim(len(names) - 0.4, -0.6)  # the first name at the top
     ax.grid(False, axis="y")
     ax.tick_params(axis="y", length=0)
 
@@ -108,7 +109,7 @@ def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -
 
 
 def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
-    """Writes all panels to one file, or one file per panel to a folder."""
+    """Write all panels to one file, or one file per panel to a folder."""
     written: list[Path] = []
     for given in save:
         if Path(given).suffix.lower() in plot.FORMATS:
@@ -124,7 +125,7 @@ def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
 
 
 def whole_figure(result: Mapping[str, Any], on_screen: bool) -> Figure:
-    """All panels, and one legend below them."""
+    """Create a figure with all panels and one legend below them."""
     names = list(result["algorithms"])
     rows = _rows_height(result)
     figure = plot.new_figure((12, rows + 4.6), on_screen)
@@ -166,7 +167,7 @@ def _rows_height(result: Mapping[str, Any]) -> float:
 
 
 def show(result: Mapping[str, Any]) -> None:
-    """Opens a window with all panels."""
+    """Open a window with all panels."""
     import matplotlib.pyplot as plt
 
     with plot.paper_style(1.0):

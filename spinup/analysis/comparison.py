@@ -1,6 +1,6 @@
-"""The statistics of a comparison of algorithms, and their meaning in words.
+"""Statistics for comparing algorithms, and sentences that explain them.
 
-`compare_scores` takes scores that are comparable between environments, and `efficiency` takes
+`compare_scores` takes scores that are comparable across environments, and `efficiency` takes
 learning curves; `spinup.analysis.compare` reads both from run directories.
 """
 
@@ -21,35 +21,35 @@ from spinup.utils.errors import SpinupError
 
 Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> one score per run
 
-LEVEL = 0.95  # of every interval shown
+LEVEL = 0.95  # confidence level of every interval shown
 POWER = 0.8  # probability of detecting a difference, for the recommended number of seeds
-MOST_SEEDS = 1000  # beyond this, "more than"
+MOST_SEEDS = 1000  # above this, report "more than"
 POINTS, MOST_POINTS = (
     101,
     250,
-)  # of sample-efficiency curves: the runs' own x, unless there are too many
-TAUS = 201  # of performance profiles
-CURVE_REPS = 1000  # their bootstrap needs no more
-# One generator per purpose, so that the numbers of one do not depend on the others.
+)  # of sample-efficiency curves: an even grid, used if the runs have more x than the maximum
+TAUS = 201  # number of thresholds in a performance profile
+CURVE_REPS = 1000  # bootstrap replicates for profiles and curves, which need no more
+# One RNG per purpose, so that the statistics do not affect each other's random numbers.
 _AGGREGATE, _IMPROVEMENT, _PERMUTATION, _PROFILE, _CURVE = range(1, 6)
 
 
 def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[str, Any]:
-    """All statistics of the scores of two or more algorithms.
+    """Compute all statistics for the scores of two or more algorithms.
 
     Args:
-        scores: Algorithm -> environment -> one score per run, comparable between environments. The
+        scores: Algorithm -> environment -> one score per run, comparable across environments. The
             numbers of runs may differ.
         reps: Bootstrap replicates.
-        seed: Seed of the bootstrap: the same scores and seed give the same numbers.
+        seed: Seed of the bootstrap; the same scores and seed give the same result.
 
     Returns:
-        `algorithms` (name -> IQM and mean with intervals), `pairs` (one comparison each, with a
-        `verdict` and a `sentence`) and `profiles`.
+        `algorithms` (name -> IQM and mean with intervals), `pairs` (one entry per pair of
+        algorithms, with a `verdict` and a `sentence`) and `profiles`.
     """
     if len(scores) < 2:
         raise SpinupError(
-            "a comparison needs at least two algorithms: give the scores of another one"
+            "a comparison needs at least two algorithms: add the scores of another one"
         )
     if reps < 100:
         raise SpinupError(f"--reps must be at least 100, not {reps}")
@@ -70,7 +70,7 @@ def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[st
 
 
 def _rng(seed: int, purpose: int, i: int, k: int = 0) -> np.random.Generator:
-    # Always four numbers: a shorter list gives the same seed as one padded with zeros.
+    # Always pass four numbers: NumPy seeds a shorter list as if it were padded with zeros.
     return np.random.default_rng([seed, purpose, i, k])
 
 
@@ -114,8 +114,8 @@ def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int
     improvements = stats.bootstrap_improvement(x.runs, y.runs, reps, _rng(seed, _IMPROVEMENT, i))
     p = stats.permutation_p(x.runs, y.runs, reps, _rng(seed, _PERMUTATION, i))
     possible = stats.smallest_p(x.sizes, y.sizes)
-    # "Established" requires all three, because each can be wrong in a way that the others are not.
-    # With few runs a bootstrap is overconfident; the permutation test is not.
+    # "Established" requires all three criteria, because each can fail where the others do not.
+    # With few runs, a bootstrap is overconfident; the permutation test is not.
     low, _ = stats.interval(differences, 1.0 - alpha)
     likely, _ = stats.interval(improvements, 1.0 - alpha)
     if possible > alpha or min(*x.sizes, *y.sizes) < 2:
@@ -124,7 +124,7 @@ def _compare_pair(x: _Side, y: _Side, alpha: float, reps: int, seed: int, i: int
         verdict = "established"
     else:
         verdict = "not established"
-    spread = float(improvements.var()) / 2  # half of it from each algorithm
+    spread = float(improvements.var()) / 2  # attribute half of the variance to each algorithm
     effects = [
         (difference, float(x.iqms.var()), float(y.iqms.var())),
         (improvement - 0.5, spread, spread),
@@ -157,25 +157,26 @@ def more_seeds(
     *,
     ranked: bool = False,
 ) -> int | None:
-    """About how many more seeds would establish a difference of the observed size.
+    """Estimate how many more seeds would establish a difference of the observed size.
 
-    For both algorithms in every environment, with probability `POWER`; None if more than
-    `MOST_SEEDS`.
+    The result is the number of additional seeds that both algorithms need in every environment to
+    establish the difference with probability `POWER`; None if it exceeds `MOST_SEEDS`.
 
     Args:
-        effects: For each statistic, the observed difference and its variances due to the runs of X
-            and of Y (from the bootstrap). Variances fall as 1/n. With k more seeds, the effect must
-            be z(1 - alpha/2) + z(POWER) standard errors, the usual rule for sample sizes.
-        sizes_x, sizes_y: Seeds so far in each environment.
-        alpha: Level of the test.
-        ranked: The last effect is a probability of improvement minus 1/2, which the permutation
-            test must also distinguish from chance. By chance alone, its variance is
-            (n + m + 1) / (12 n m) in an environment, whatever the scores.
+        effects: For each statistic, the observed difference and the variances that X's and Y's runs
+            contribute to it (from the bootstrap). Variances shrink as 1/n. With k more seeds, the
+            difference must be at least z(1 - alpha/2) + z(POWER) standard errors, the usual rule
+            for sample sizes.
+        sizes_x, sizes_y: Current number of seeds in each environment.
+        alpha: Significance level of the test.
+        ranked: Whether the last effect is a probability of improvement minus 1/2, which the
+            permutation test must also distinguish from chance. Under the null hypothesis, its
+            variance in one environment is (n + m + 1) / (12 n m), whatever the scores.
     """
     normal = statistics.NormalDist()
     level, power = normal.inv_cdf(1.0 - alpha / 2.0), normal.inv_cdf(POWER)
     n, m = float(np.mean(sizes_x)), float(np.mean(sizes_y))
-    known = min(*sizes_x, *sizes_y) > 1  # a single seed does not show the spread
+    known = min(*sizes_x, *sizes_y) > 1  # a single seed does not reveal the variance
 
     def enough(k: int) -> bool:
         more_x, more_y = [s + k for s in sizes_x], [s + k for s in sizes_y]
@@ -205,7 +206,7 @@ def more_seeds(
 
 
 def sentence(pair: Mapping[str, Any]) -> str:
-    """The comparison of a pair in words."""
+    """Describe the comparison of a pair in words."""
     x, y, more = pair["x"], pair["y"], pair["more_seeds"]
     low, high = pair["iqm_difference_ci"]
     size = (
@@ -245,13 +246,13 @@ def sentence(pair: Mapping[str, Any]) -> str:
     if pair["iqm_difference"] == 0.0:
         return (
             f"Not established: no difference between {x} and {y} was found; their IQMs are the "
-            f"same and {chance} (p = {short(pair['p'])}). This does not tell how many "
+            f"same and {chance} (p = {short(pair['p'])}). This does not show how many "
             "seeds are needed."
         )
     if pair["improvement"] <= 0.5:
         return (
             f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}). The "
-            "two measures disagree on which is better, so they do not tell how many seeds are "
+            "two measures disagree on which is better, so they do not show how many seeds are "
             "needed."
         )
     if more is None:
@@ -275,7 +276,7 @@ def _seeds(n: int) -> str:
 
 
 def short(value: float) -> str:
-    """A number with three digits, or all digits before the point."""
+    """Format a number with three significant digits, or as an integer from 1000 on."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
@@ -302,11 +303,11 @@ def efficiency(
     seed: int = 0,
     smooth: int = 1,
 ) -> dict[str, Any]:
-    """Sample-efficiency curves: the IQM over runs and environments against steps, with intervals.
+    """Compute sample-efficiency curves: the IQM over runs and environments, with intervals.
 
-    The x are those of the runs, or an even grid if there are too many. Every run is interpolated
-    only inside its own range. A curve exists where every environment has a run. If the environments
-    have different budgets, x is the share of each budget.
+    The x values are the steps that the runs logged, or an even grid if there are too many. Runs are
+    interpolated but never extrapolated. A curve exists only where every environment has a run. If
+    the environments have different step budgets, x is the fraction of each budget.
     """
     environments = list(next(iter(runs.values())))
     ends = {e: max(c[0][-1] for r in runs.values() for c in r[e]) for e in environments}
@@ -334,7 +335,7 @@ def efficiency(
 
 
 def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
-    """Line, lower and upper edge from matrices (runs, points); NaN where a run has no value."""
+    """Return the IQM and its interval at each point of (runs, points) matrices; NaN is missing."""
     result = np.full((3, strata[0].shape[1]), np.nan)
     there = np.isfinite(np.concatenate(strata))
     patterns, group = np.unique(there, axis=1, return_inverse=True)
@@ -353,6 +354,6 @@ def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.nda
 
 
 def scaled(values: np.ndarray, reference: tuple[float, float]) -> np.ndarray:
-    """Scores or curves on a scale where `reference` is 0 and 1."""
+    """Rescale scores or curves so that the two `reference` scores become 0 and 1."""
     low, high = reference
-    return (values - low) / ((high - low) or 1.0)  # a pool of equal scores: all become 0
+    return (values - low) / ((high - low) or 1.0)  # if all pooled scores are equal, they become 0

@@ -1,7 +1,7 @@
-"""Learning curves as arrays: finds run directories, reads them and aligns their x.
+"""Learning curves as arrays: find run directories, read them and align their x values.
 
-`plot` and `compare` are built on this. It opens only `progress.txt` and `config.json`, both as
-text. Reading 1,000 runs takes seconds, because only the requested columns are converted to numbers
+`plot` and `compare` use this module. It opens only `progress.txt` and `config.json`, both as text.
+Reading 1,000 runs takes seconds, because only the requested columns are converted to numbers
 (`benchmarks/plot_reading.py`).
 """
 
@@ -21,13 +21,13 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError, closest, nearest
 
-# `Performance` is the first of these that a run logged.
+# `Performance` means the first of these columns that a run logged.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
-# Runs that logged at different x are interpolated on the union of their x. Above this many points,
-# an even grid looks the same and is used instead.
+# Runs that logged at different x are interpolated at the union of their x. If the union has more
+# points than this, an even grid, which looks the same, is used instead.
 MAX_GRID = 2000
 
-# Folders of a run that contain no other runs.
+# Subfolders of a run directory that never contain other runs.
 _NO_RUNS = ("checkpoints", "pyt_save", "tf1_save", "simple_save")
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -35,9 +35,9 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class Run:
-    """What was read from a run directory; `columns` holds the requested numbers by name.
+    """The contents of a run directory; `columns` maps the requested names to numbers.
 
-    `problems` describes what is wrong with the run; `length` is its number of complete rows.
+    `problems` lists what is wrong with the run; `length` is its number of complete rows.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def env(self) -> str:
-        """The environment of the run, as far as its `config.json` tells."""
+        """The run's environment according to its `config.json`."""
         return env_of(self.config)
 
 
@@ -58,14 +58,14 @@ class Run:
 
 
 def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Replaces prefixes by the folders that begin with them, in order and without duplicates."""
+    """Expand prefixes to the folders that begin with them, in order and without duplicates."""
     found: list[str] = []
     for given in [all_logdirs] if isinstance(all_logdirs, str) else all_logdirs:
         logdir = os.path.expanduser(str(given))
         base, prefix = os.path.split(logdir)
         if prefix in ("", ".", ".."):
             if not os.path.isdir(logdir):
-                raise SpinupError(f"{given} is not a folder: give a run directory")
+                raise SpinupError(f"{given} is not a folder: pass a run directory")
             matches = [logdir]
         else:
             where = base or os.curdir
@@ -78,7 +78,7 @@ def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
                 and os.path.isdir(os.path.join(where, name))
             ]
             if not matches and os.path.isfile(logdir):
-                raise SpinupError(f"{given} is a file: give its run directory")
+                raise SpinupError(f"{given} is a file: pass its run directory")
             if not matches:
                 raise SpinupError(f"no folder begins with {given}{_similar(logdir)}")
         found += [m for m in matches if m not in found]
@@ -86,7 +86,7 @@ def complete(all_logdirs: str | Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _similar(logdir: str) -> str:
-    """A hint at a folder with a similar name; if there is none, advice."""
+    """Suggest a folder with a similar name, or else advise to check the path."""
     base, prefix = os.path.split(logdir)
     where = base or os.curdir
     names = [n for n in os.listdir(where) if not n.startswith(".")] if os.path.isdir(where) else []
@@ -96,14 +96,14 @@ def _similar(logdir: str) -> str:
 
 
 def run_folders(logdir: Path) -> Iterator[Path]:
-    """Every run directory at or below `logdir`, sorted, ignoring names that begin with a dot."""
+    """Yield each run directory at or below `logdir`, sorted; skip names that begin with a dot."""
     if not logdir.is_dir():
-        raise SpinupError(f"{logdir} is not a folder: give a run directory or a folder of runs")
+        raise SpinupError(f"{logdir} is not a folder: pass a run directory or a folder of runs")
     for folder, subfolders, files in os.walk(logdir):
-        # Sorted, so that the numbers of the runs do not depend on the file system.
+        # Sorted, so that the numbering of the runs does not depend on the file system.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if "progress.txt" in files:
-            # A replay buffer is hundreds of files, none of them a run.
+            # Skip saved replay buffers, which consist of hundreds of files.
             subfolders[:] = [name for name in subfolders if name not in _NO_RUNS]
             yield Path(folder)
 
@@ -112,20 +112,20 @@ def run_folders(logdir: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, wanted: Collection[str]) -> Run:
-    """A run, with those of the columns `wanted` that it has."""
+    """Read a run and those of the `wanted` columns that it has."""
     run, rows = _load(folder)
     places = {name: run.header.index(source) for name, source in _sources(run, wanted).items()}
     last = max(places.values(), default=0) + 1
     fields = [
         row.split("\t", last) for row in rows
-    ]  # the columns behind the last one are not split
+    ]  # do not split the columns after the last one needed
     for name, place in places.items():
         run.columns[name] = _numbers([row[place] for row in fields], name, run.problems)
     return run
 
 
 def read_rows(folder: Path) -> tuple[Run, list[str]]:
-    """A run with only `Performance` as numbers, and all of its complete rows as text."""
+    """Read a run: only `Performance` as numbers, and all complete rows as text."""
     run, rows = _load(folder)
     for name, source in _sources(run, ["Performance"]).items():
         place = run.header.index(source)
@@ -134,13 +134,13 @@ def read_rows(folder: Path) -> tuple[Run, list[str]]:
 
 
 def read_runs(logdirs: Iterable[str | os.PathLike[str]], wanted: Collection[str]) -> list[Run]:
-    """The runs below several folders, including those without a complete row."""
+    """Read all runs below several folders, including runs without a complete row."""
     folders = [folder for logdir in logdirs for folder in run_folders(Path(logdir))]
     return [read_run(folder, wanted) for folder in folders]
 
 
 def report(runs: Iterable[Run], tool: str) -> None:
-    """Prints the runs with problems to standard error, one line each."""
+    """Print each run that has problems to standard error, one line per run."""
     for run in runs:
         if run.problems:
             print(f"{tool}: {run.folder}: {'; '.join(run.problems)}.", file=sys.stderr)
@@ -155,14 +155,14 @@ def _load(folder: Path) -> tuple[Run, list[str]]:
 
 
 def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
-    """The header and the complete rows of a `progress.txt`, and its problems."""
+    """Read a `progress.txt`: its header, its complete rows and its problems."""
     try:
         text = _read_text(path)
     except OSError as error:
         return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
     problems = []
     lines = text.split("\n")
-    # A line without its newline is still being written: 12.3 may be the beginning of 12.345.
+    # A line without a newline is still being written: 12.3 may be the start of 12.345.
     if lines.pop():
         problems.append("progress.txt ends in a half-written line, which is ignored")
     if not lines:
@@ -184,7 +184,7 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
 
 
 def _read_text(path: Path) -> str:
-    # Not a pipe or a device: reading it would wait forever.
+    # Refuse pipes and devices, because reading them could block forever.
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(f"{path.name} is not a file")
     text = path.read_bytes().decode("utf-8", errors="replace")
@@ -192,7 +192,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str]:
-    """The contents of `config.json` and the experiment's name."""
+    """Read `config.json` and determine the experiment's name."""
     config: dict[str, Any] = {}
     problem = None
     try:
@@ -205,15 +205,15 @@ def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str
         problem = f"config.json cannot be read ({_one_line(error)})"
     if config.get("exp_name"):
         return config, _one_line(config["exp_name"])
-    # Seeds of one experiment differ in the suffix _s<seed>: without it, they have the same name.
+    # Runs of one experiment differ only in the suffix _s<seed>: strip it to get a common name.
     name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
     if problem:
-        problems.append(f"{problem}, so the run counts as one of '{name}'")
+        problems.append(f"{problem}, so the run is counted as part of '{name}'")
     return config, name
 
 
 def env_of(config: dict[str, Any]) -> str:
-    """The name of the environment in a `config.json`: its id, and its arguments if it has any."""
+    """Return the environment named in a `config.json`: its id, and its arguments if any."""
     record = config.get("env")
     kwargs: Any = config.get("env_kwargs")
     name: Any = config.get("env_name")
@@ -229,7 +229,7 @@ def env_of(config: dict[str, Any]) -> str:
 
 
 def _sources(run: Run, wanted: Collection[str]) -> dict[str, str]:
-    """Requested name -> the column that holds it."""
+    """Map each requested name to the column that contains it."""
     found = {}
     for name in wanted:
         sources = PERFORMANCE if name == "Performance" else (name,)
@@ -258,7 +258,7 @@ def _number(text: str) -> float | None:
 
 
 def _one_line(value: Any) -> str:
-    """Text from a file, safe to print: no line breaks, no control characters."""
+    """Make text from a file safe to print: remove line breaks and control characters."""
     words = " ".join(str(value).split())
     return "".join(c if c.isprintable() else "?" for c in words)[:200]
 
@@ -269,7 +269,7 @@ def _few(numbers: Sequence[int]) -> str:
 
 
 def no_column(runs: Iterable[Collection[str]], xaxis: str, value: str) -> str:
-    """The message for a column that no run has; `runs` holds the column names of each run."""
+    """Compose the message for a column that no run has; `runs` has each run's column names."""
     known = {name for names in runs for name in names}
     if known.intersection(PERFORMANCE):
         known.add("Performance")
@@ -288,16 +288,16 @@ def _names(known: Collection[str]) -> str:
 
 
 def smooth_values(values: Any, window: int) -> np.ndarray:
-    """Centered moving average over `window` values; near the ends, over those that exist.
+    """Compute a centered moving average over `window` values, or over fewer near the ends.
 
     Returns a new array. NaN (an epoch in which no episode ended) is ignored.
     """
     if window < 1:
-        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {window}")
+        raise SpinupError(f"the smoothing window must be a positive integer, not {window}")
     y = np.array(values, dtype=float)
     if window == 1 or not len(y):
         return y
-    window = min(window, 2 * len(y))  # a wider one makes no difference
+    window = min(window, 2 * len(y))  # a wider window makes no difference
     there = np.isfinite(y)
     kernel = np.ones(window)
     middle = slice((window - 1) // 2, (window - 1) // 2 + len(y))
@@ -308,9 +308,9 @@ def smooth_values(values: Any, window: int) -> np.ndarray:
 
 
 def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
-    """A run's curve: smoothed, at increasing x, with finite values only.
+    """Clean a run's curve: smooth it, sort it by x and keep only finite values.
 
-    Several values at one x are averaged.
+    Values at the same x are averaged.
     """
     x = np.asarray(x, dtype=float)
     y = smooth_values(y, smooth)
@@ -323,14 +323,14 @@ def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
 
 
 def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """Brings curves to common x.
+    """Resample curves at common x values.
 
-    If all have the same x, nothing is interpolated. Otherwise each is interpolated linearly at the
-    union of their x (or at `MAX_GRID` evenly spaced points, if that is fewer). Nothing is
-    extrapolated: outside its own range a curve is NaN.
+    If all curves have the same x, nothing is interpolated. Otherwise each curve is interpolated
+    linearly at the union of their x (or at `MAX_GRID` evenly spaced points, if the union is
+    larger). Nothing is extrapolated: outside its own range, a curve is NaN.
 
     Returns:
-        The x, and one row per curve.
+        The x values, and a matrix with one row per curve.
     """
     first = curves[0][0]
     if all(np.array_equal(first, x) for x, _ in curves):
@@ -342,5 +342,5 @@ def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def at(curves: Sequence[Curve], grid: np.ndarray) -> np.ndarray:
-    """Curves at the points of `grid`, one row per curve; NaN outside a curve's own range."""
+    """Interpolate curves at `grid`, one row per curve; NaN outside a curve's own range."""
     return np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])

@@ -1,10 +1,10 @@
-"""Learning curves from run directories.
+"""Plot learning curves from run directories.
 
     python -m spinup.run plot data/ppo-cartpole      # every run in folders with this prefix
     python -m spinup.run plot data/ppo data/vpg -l PPO VPG --est iqm --band ci --save curves.pdf
 
 A run is a folder with a `progress.txt`; its `config.json` names the experiment it belongs to. The
-runs of one experiment (its seeds) become one line, by default their mean with a band of one
+runs of one experiment (its seeds) become one line: by default, their mean with a band of one
 standard deviation. `docs/plotting.md` has the details.
 """
 
@@ -46,7 +46,7 @@ __all__ = [
 
 DEFAULT_XAXIS = "TotalEnvInteracts"
 DEFAULT_VALUE = "Performance"
-# What the line shows at each x: functions of arrays (points, runs).
+# The statistics that a line can show at each x: functions of (points, runs) arrays.
 ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": stats.mean,
     "median": lambda values: np.median(values, axis=-1),
@@ -56,11 +56,11 @@ ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 BANDS = ("sd", "ci", "minmax", "none")
 FORMATS = (".png", ".pdf", ".svg")
-# Bootstrap of `--band ci`. The seed is fixed, so the same data gives the same figure.
+# Bootstrap of `--band ci`. The seed is fixed, so that the same data gives the same figure.
 REPS, SEED = 1000, 0
 _ADDED = ("Unit", "Condition1", "Condition2", "Performance")
-# Okabe and Ito's colors, which people with any kind of color vision can tell apart, darkest first
-# and without the yellow, which is hard to see on white. More lines get other dashes.
+# Okabe and Ito's colors, which people with any kind of color vision can tell apart. Yellow, which
+# is hard to see on white, is left out. Once all colors are used, further lines get new dashes.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _LABELS = {
@@ -104,16 +104,16 @@ _STATISTICS = {
 def get_datasets(
     logdir: str | os.PathLike[str], condition: str | None = None
 ) -> list[pd.DataFrame]:
-    """Reads every run below `logdir`, in sorted order, ignoring folders that begin with a dot.
+    """Read every run below `logdir`, in sorted order; skip folders that begin with a dot.
 
     Args:
         logdir: A folder that is a run or contains runs at any depth.
-        condition: Name for all of them; by default a run's `exp_name`.
+        condition: Name for all of these runs; by default, each run's `exp_name`.
 
     Returns:
         One DataFrame per run: the columns of `progress.txt` plus `Unit` (number of the run within
-        its condition), `Condition1` (the experiment), `Condition2` (the single run) and, if a
-        return was logged, `Performance`. Runs without a complete row are skipped and named on
+        its condition), `Condition1` (the experiment), `Condition2` (the individual run) and, if a
+        return was logged, `Performance`. Runs without a complete row are skipped and reported on
         standard error.
     """
     return _number_runs([data for _, data in _tables(logdir, condition)])
@@ -122,7 +122,7 @@ def get_datasets(
 def _tables(
     logdir: str | os.PathLike[str], condition: str | None
 ) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """Folder and table of every run below `logdir` that has a row."""
+    """Yield the folder and table of every run below `logdir` that has a complete row."""
     import pandas as pd
 
     for folder in curves.run_folders(Path(logdir)):
@@ -130,7 +130,7 @@ def _tables(
         curves.report([run], "plot")
         if not rows:
             continue
-        # quoting=3: a quotation mark in a logged string is a character like any other.
+        # quoting=3: treat quotation marks in logged strings as ordinary characters.
         table = "\n".join(["\t".join(run.header), *rows])
         data = pd.read_csv(io.StringIO(table), sep="\t", quoting=3)
         data = data.drop(columns=[c for c in _ADDED if c in data.columns])
@@ -146,14 +146,14 @@ def get_all_datasets(
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
 ) -> list[pd.DataFrame]:
-    """Reads the runs of several logdirs.
+    """Read the runs of several logdirs.
 
     Args:
-        all_logdirs: Folders. One without a final slash is a prefix and stands for every folder that
-            begins with it. A run found several times counts once in a condition.
-        legend: One name for each folder found (after completion and selection).
-        select: Keep only folders whose path contains all of these.
-        exclude: Leave out folders whose path contains any of these.
+        all_logdirs: Folders. A path without a final slash is a prefix that matches every folder
+            beginning with it. A run found more than once counts only once per condition.
+        legend: One name for each folder found (after expanding prefixes and filtering).
+        select: Keep only folders whose path contains all of these strings.
+        exclude: Leave out folders whose path contains any of these strings.
     """
     folders = _choose(all_logdirs, legend, select, exclude)
     found: dict[tuple[str, Path], pd.DataFrame] = {}
@@ -171,18 +171,18 @@ def _choose(
     select: Sequence[str] | None,
     exclude: Sequence[str] | None,
 ) -> list[str]:
-    """The selected folders, one for each name of the legend if there is one."""
+    """Return the selected folders; if there is a legend, check that it has a name for each."""
     folders = curves.complete(all_logdirs)
     if select:
         folders = [f for f in folders if all(word in f for word in select)]
     if exclude:
         folders = [f for f in folders if not any(word in f for word in exclude)]
     if not folders:
-        raise SpinupError("no folder is left after --select and --exclude: select more")
+        raise SpinupError("no folders are left after --select and --exclude: relax them")
     if legend and len(legend) != len(folders):
         raise SpinupError(
             f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}): "
-            "give one name for each"
+            "pass one name for each"
         )
     return folders
 
@@ -214,16 +214,16 @@ def _number_runs(datasets: list[pd.DataFrame]) -> list[pd.DataFrame]:
 def estimate(
     matrix: np.ndarray, estimator: str | Callable[..., Any] = "mean", band: str = "sd"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The line and the band's lower and upper edge for runs at common x.
+    """Compute the line and the lower and upper edges of its band from runs at common x.
 
     Args:
-        matrix: One row per run; NaN where a run has no value, which is ignored.
-        estimator: One of `ESTIMATORS`, or a function with an argument `axis`.
-        band: `sd` (one standard deviation to either side), `ci` (bootstrap 95% confidence interval
+        matrix: One row per run; NaN marks missing values, which are ignored.
+        estimator: One of `ESTIMATORS`, or a function that takes an `axis` argument.
+        band: `sd` (one standard deviation on either side), `ci` (95% bootstrap confidence interval
             of the estimate, resampling whole runs), `minmax` or `none`.
 
     Returns:
-        Three arrays, one value per column. Where only one run has a value, the band has no width.
+        Three arrays, one value per column. Where only one run has a value, the band has zero width.
     """
     function = _estimator(estimator)
     if band not in BANDS:
@@ -232,7 +232,7 @@ def estimate(
         )
     line, low, high = np.full((3, matrix.shape[1]), np.nan)
     there = np.isfinite(matrix)
-    # Runs may have different lengths: treat columns in which the same runs have a value together.
+    # Runs may have different lengths: process columns in groups that have the same runs.
     patterns, group = np.unique(there, axis=1, return_inverse=True)
     for k, rows in enumerate(patterns.T):
         if not rows.any():
@@ -256,7 +256,7 @@ def estimate(
 def _bootstrap_ci(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     rng = np.random.default_rng(SEED)
     runs = values.shape[1]
-    if function is stats.mean:  # for means, it is enough to know how often each run was drawn
+    if function is stats.mean:  # a mean needs only the number of times that each run was drawn
         return stats.interval(stats.times_drawn(runs, REPS, rng) @ values.T / runs)
     replicates = stats.bootstrap([values.T], lambda v, _: function(v), REPS, rng)
     return stats.interval(replicates)
@@ -304,8 +304,9 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
 
     if not isinstance(data, pd.DataFrame):
         return list(data)
-    # Several runs in one table: smoothing must not mix the end of one with the beginning of the
-    # next. Units are numbered within an experiment, which need not be the caller's condition.
+    # One table may contain several runs: smoothing must not mix the end of one run with the
+    # beginning of the next. Units are numbered within an experiment, which need not be the
+    # caller's condition.
     keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c in data.columns]
     return [run for _, run in data.groupby(keys, sort=False, dropna=False)] if keys else [data]
 
@@ -326,13 +327,13 @@ def plot_data(
     ax: Axes | None = None,
     **kwargs: Any,
 ) -> Axes:
-    """Draws `value` over `xaxis`, one line per condition, on the current axes or on `ax`.
+    """Draw `value` over `xaxis`, one line per condition, on `ax` or the current axes.
 
-    `data` is not modified. Other keywords go to `Axes.plot`. As in seaborn, `ci` and `errorbar` set
-    the band, and `palette` names the colors.
+    `data` is not modified. Other keywords are passed to `Axes.plot`. As in seaborn, `ci` and
+    `errorbar` set the band, and `palette` sets the colors.
     """
     if not isinstance(smooth, int | np.integer) or smooth < 1:
-        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {smooth}")
+        raise SpinupError(f"the smoothing window must be a positive integer, not {smooth}")
     for key in ("ci", "errorbar"):
         if key in kwargs:
             band = _band_of_seaborn(kwargs.pop(key))
@@ -384,35 +385,35 @@ def _draw(
 
 
 def draw_band(ax: Axes, x: Any, low: Any, high: Any, color: Any, alpha: float) -> Any:
-    """Shades the area between two edges; for a single x, which has no width, draws a bar."""
+    """Shade the area between two edges; for a single x, draw a vertical bar instead."""
     if len(x) == 1:
         return ax.vlines(x, low, high, color=color, alpha=0.35, linewidth=5)
     return ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
 
 
 def finish_axes(ax: Axes) -> None:
-    """Shortens the numbers and removes the box; call it after drawing."""
+    """Abbreviate large tick labels and remove the top and right spines; call after drawing."""
     for axis, least in ((ax.xaxis, 5_000), (ax.yaxis, 10_000)):
         low, high = axis.get_view_interval()
         largest = max(abs(low), abs(high))
-        # Not if all ticks would read 1M, nor for numbers too large for a letter.
+        # Skip this if all ticks would read 1M, or if the numbers are too large for a letter.
         if least <= largest < 1e12 and abs(high - low) >= 1e-4 * largest:
             axis.set_major_formatter(thousands)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
-    """From the first to the last x, or from 0 if the first is close to it."""
+    """Set the x range: from the first x (or from 0, if the first is close to it) to the last."""
     x = np.concatenate([line.get_xdata() for line in lines])
     low, high = (float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)
     if low == high:
         return  # matplotlib leaves room around a single point; an empty plot needs none
-    # Training starts at 0, although its first row is at 4,000 of 200,000 steps.
+    # Training starts at step 0, although the first row may be at step 4,000 of 200,000.
     ax.set_xlim(0.0 if 0.0 < low < 0.1 * high else low, high)
 
 
 def styles(palette: Any = None) -> list[tuple[Any, Any]]:
-    """Color and dashes for each line in turn."""
+    """Return the colors and dashes to use for successive lines."""
     colors: Sequence[Any] = COLORS
     if palette is not None:
         import seaborn as sns
@@ -422,14 +423,14 @@ def styles(palette: Any = None) -> list[tuple[Any, Any]]:
 
 
 def shade_of(lines: int) -> float:
-    """The opacity of a band: lower if many overlap."""
+    """Return the opacity of the bands: lower if many of them overlap."""
     return 0.18 if lines <= 4 else 0.1
 
 
 def axis_label(column: str) -> str:
-    """A column's name in words: `LossPi` is "Policy loss", `MaxEpRet` "Maximum return (training)".
+    """Spell out a column's name: `LossPi` becomes "Policy loss".
 
-    An unknown name is split at its capitals.
+    `MaxEpRet` becomes "Maximum return (training)". Unknown names are split at capital letters.
     """
     if column in _LABELS:
         return _LABELS[column]
@@ -457,27 +458,27 @@ def make_plots(
     band: str = "sd",
     save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
 ) -> list[Path]:
-    """Draws one figure per value, and shows or writes it.
+    """Draw one figure per value, and show or save it.
 
     Args:
         all_logdirs, legend, select, exclude: As in `get_all_datasets`.
         xaxis: Column on the x axis; None means TotalEnvInteracts.
         values: Column or columns to draw; None means Performance.
-        count: One line per run instead of one per condition.
-        font_scale: Size of the text; 1 is matplotlib's.
+        count: Draw one line per run instead of one per condition.
+        font_scale: Scale factor for all text; 1 means 12-point labels.
         smooth: Width of the moving average, in epochs.
-        estimator: What the line shows at each x: mean, median, iqm, max or min of the runs.
-        band: What the shaded band shows: sd, ci, minmax or none (see `estimate`).
-        save: File or files to write (.png, .pdf or .svg); with several values, each adds its name.
-            By default `spinup-plot.png` if there is no display.
+        estimator: Statistic that the line shows at each x: mean, median, iqm, max or min.
+        band: Interval that the shaded band shows: sd, ci, minmax or none (see `estimate`).
+        save: File or files to write (.png, .pdf or .svg); with several values, each value's name is
+            added to the file name. The default is `spinup-plot.png` if there is no display.
 
     Returns:
         The files written.
     """
     _estimator(estimator)
-    estimate(np.zeros((1, 1)), "mean", band)  # refuses a wrong band before anything is read
+    estimate(np.zeros((1, 1)), "mean", band)  # raises for an invalid band before reading any files
     if smooth < 1:
-        raise SpinupError(f"the smoothing window must be a whole number, at least 1, not {smooth}")
+        raise SpinupError(f"the smoothing window must be a positive integer, not {smooth}")
     files = output_files(save)
     xaxis = xaxis or DEFAULT_XAXIS
     wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
@@ -485,7 +486,7 @@ def make_plots(
     found: dict[tuple[str, Path], curves.Run] = {}
     for i, folder in enumerate(folders):
         for run in curves.read_runs([folder], {xaxis, *wanted}):
-            # A folder may be given twice, or inside another one: no run counts twice in a line.
+            # Folders may repeat or contain each other, but no run counts twice in a line.
             found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
     runs = [(name, run) for (name, _), run in found.items()]
     named = [(name, run) for name, run in runs if run.length]
@@ -533,13 +534,13 @@ def _curves_of_runs(
     return found
 
 
-# ------------------------------------------------------------------------- figures, also of compare
+# --------------------------------------------------------------------- figures, shared with compare
 
 
 def output_files(
     save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
 ) -> list[Path]:
-    """The files to write; refuses those that cannot be written, before any work is done."""
+    """Return the files to write; raise early if one of them cannot be written."""
     given = [save] if isinstance(save, str | os.PathLike) else list(save or [])
     files = [Path(os.path.expanduser(os.fspath(f))) for f in given]
     for file in files:
@@ -558,7 +559,7 @@ def output_files(
 
 
 def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
-    """An empty figure; uses pyplot, which opens a window, only if it is shown on the screen."""
+    """Create an empty figure; use pyplot, which opens a window, only for figures on screen."""
     if on_screen:
         _use_a_backend_that_works()
         import matplotlib.pyplot as plt
@@ -570,10 +571,10 @@ def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
 
 
 def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
-    """Writes a figure to files; the same figure gives the same bytes."""
+    """Write a figure to files; the same figure always gives the same bytes."""
     import matplotlib
 
-    # Type 42 keeps the text of a PDF as text, which journals require.
+    # Type 42 fonts keep the text in a PDF as text, which journals require.
     style: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "spinup"}
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     for file in files:
@@ -598,7 +599,7 @@ def _file_of(path: Path, value: str, count: int) -> Path:
 
 @contextmanager
 def paper_style(font_scale: float) -> Iterator[None]:
-    """The style of the figures; a context, so that a notebook keeps its own style."""
+    """Apply the figures' style temporarily, so that a notebook keeps its own style."""
     import matplotlib
 
     text, small = 12 * font_scale, 11 * font_scale
@@ -630,14 +631,14 @@ def paper_style(font_scale: float) -> Iterator[None]:
         "ytick.labelcolor": "0.1",
         "legend.frameon": False,
         "legend.handlelength": 1.8,
-        "text.parse_math": False,  # a dollar sign in the name of an experiment is a dollar sign
+        "text.parse_math": False,  # a dollar sign in an experiment's name is literal
     }
     with matplotlib.rc_context(style):
         yield
 
 
 def thousands(value: float, _position: float = 0) -> str:
-    """100000 as 100K and 3000000 as 3M."""
+    """Abbreviate 100000 to 100K and 3000000 to 3M."""
     sign = "\N{MINUS SIGN}" if value < 0 else ""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if abs(value) >= size:
@@ -646,7 +647,7 @@ def thousands(value: float, _position: float = 0) -> str:
 
 
 def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Places the legend where it covers no data: in a free corner, else beside the axes."""
+    """Place the legend where it covers no data: inside the axes if possible, else beside them."""
     if list(names) == ["run"]:  # a legend would add nothing
         return
     # matplotlib ignores labels that begin with an underscore.
@@ -655,7 +656,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
     if len(names) <= 8:
         figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
         assert figure is not None
-        figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout, for the corners
+        figure.draw_without_rendering()  # type: ignore[union-attr]  # for the corners
         for corner in (
             "lower right",
             "upper left",
@@ -675,7 +676,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
 
 
 def make_room(figure: Figure, ax: Axes) -> None:
-    """Widens a figure to fit a legend beside its axes, so that the axes keep their size."""
+    """Widen a figure to fit a legend beside its axes, so that the axes keep their size."""
     legend = ax.get_legend()
     if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:
         width, height = figure.get_size_inches()
@@ -700,10 +701,10 @@ def _covers(ax: Axes, box: Any) -> bool:
 
 
 def _use_a_backend_that_works() -> None:
-    """Selects Agg if a windowed backend is configured (MPLBACKEND, matplotlibrc) without a display.
+    """Switch to Agg if a GUI backend is configured (MPLBACKEND, matplotlibrc) but has no display.
 
-    Notebook backends need no display and are left alone. Newer versions of matplotlib fall back by
-    themselves; older ones raise.
+    Notebook backends need no display and are left alone. Newer versions of matplotlib fall back to
+    Agg by themselves; older versions raise.
     """
     import matplotlib
 
@@ -713,7 +714,7 @@ def _use_a_backend_that_works() -> None:
 
 
 def can_show() -> bool:
-    """Whether a figure can be shown."""
+    """Return whether figures can be shown."""
     import matplotlib
 
     _use_a_backend_that_works()
@@ -725,11 +726,11 @@ def can_show() -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="spinup plot", description="Draws learning curves.")
+    parser = Parser(prog="spinup plot", description="Draw learning curves.")
     parser.add_argument(
         "logdir",
         nargs="+",
-        help="run directory, or folder of runs; a prefix if it has no final slash",
+        help="run directory or folder of runs; without a final slash, a prefix of such folders",
     )
     parser.add_argument("-l", "--legend", nargs="*", help="one name per folder")
     parser.add_argument(
@@ -743,7 +744,7 @@ def _parser() -> argparse.ArgumentParser:
         help="columns to draw (Performance: AverageTestEpRet if logged, else AverageEpRet)",
     )
     parser.add_argument(
-        "--count", action="store_true", help="one line per run instead of one per experiment"
+        "--count", action="store_true", help="draw one line per run instead of one per experiment"
     )
     parser.add_argument(
         "-s",
@@ -752,7 +753,7 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         help="width of the moving average, in rows (%(default)s)",
     )
-    parser.add_argument("--select", nargs="*", help="only folders whose path contains all of these")
+    parser.add_argument("--select", nargs="*", help="keep folders whose path contains all of these")
     parser.add_argument(
         "--exclude", nargs="*", help="skip folders whose path contains any of these"
     )
@@ -760,13 +761,13 @@ def _parser() -> argparse.ArgumentParser:
         "--est",
         default="mean",
         metavar="|".join(ESTIMATORS),
-        help="what the line shows (%(default)s of the runs); iqm is the interquartile mean",
+        help="statistic that the line shows (%(default)s); iqm is the interquartile mean",
     )
     parser.add_argument(
         "--band",
         default="sd",
         metavar="|".join(BANDS),
-        help="what the band shows (%(default)s): standard deviation, 95%% interval, range",
+        help="band: standard deviation, 95%% confidence interval, range or none (%(default)s)",
     )
     parser.add_argument(
         "--save",
@@ -779,7 +780,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m spinup.run plot ...`; returns the exit status."""
+    """Run `python -m spinup.run plot ...` and return the exit status."""
     try:
         args = _parser().parse_args(argv)
         make_plots(

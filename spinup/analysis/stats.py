@@ -1,10 +1,10 @@
-"""Statistics of few runs: interquartile mean, bootstrap, probability of improvement.
+"""Statistics for small numbers of runs: IQM, bootstrap, probability of improvement.
 
-The conventions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the
-Statistical Precipice" (2021): runs are the last axis, environments are strata, intervals are
-percentiles of a bootstrap that resamples the runs of each environment. If environments have
-different numbers of runs, every environment has the same weight; with equal numbers, that is the
-plain statistic of all runs.
+The conventions follow Agarwal et al., "Deep Reinforcement Learning at the Edge of the
+Statistical Precipice" (2021): runs are the last axis, environments are strata, and intervals
+are percentiles of a bootstrap that resamples runs within each environment. Every environment has
+the same weight, however many runs it has; if all environments have equally many runs, the result
+equals the unweighted statistic of all runs.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-# Most numbers in one piece of a bootstrap: 64 MB.
+# Maximum number of floats per chunk of a bootstrap (64 MB).
 _PIECE = 8_000_000
 
 
 def weights_of(sizes: Sequence[int]) -> np.ndarray:
-    """The weight of each run, environment by environment: those of each add up to 1/n."""
+    """Weight each run so that the runs of each of n environments add up to 1/n."""
     return np.concatenate([np.full(n, 1.0 / (n * len(sizes))) for n in sizes])
 
 
 def mean(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Mean over the last axis; with the weights of `weights_of`, the mean over environments of
-    their means.
+    """Compute the mean over the last axis.
+
+    With the weights from `weights_of`, it is the mean of the environments' means.
     """
     return np.mean(values, axis=-1) if weights is None else values @ weights
 
 
 def iqm(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Interquartile mean over the last axis: the mean without the lowest and the highest quarter.
+    """Compute the interquartile mean over the last axis: drop the lowest and highest quarters.
 
-    Of n values, the int(n / 4) lowest and as many of the highest are left out, so below four values
-    it is the plain mean. With weights, the same share of the weight is cut off at each end; a value
-    on the edge counts with the part of its weight that is inside.
+    Of n values, the int(n / 4) lowest and the int(n / 4) highest are dropped, so for fewer than
+    four values it is the plain mean. With weights, the same fraction of the total weight is dropped
+    at each end; a value at the boundary keeps only the part of its weight that lies inside.
     """
     values = np.asarray(values, dtype=float)
     n = values.shape[-1]
@@ -58,10 +59,10 @@ def iqm(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
 def resamples(
     sizes: Sequence[int], reps: int, rng: np.random.Generator, width: int = 1
 ) -> Iterator[np.ndarray]:
-    """Stratified bootstrap: arrays (some, runs) of indices, `reps` rows in all.
+    """Yield indices for a stratified bootstrap as (rows, runs) arrays, `reps` rows in total.
 
-    Each environment's runs are drawn from its own, with replacement. The result comes in pieces, so
-    that `width` numbers for each index still fit into memory.
+    Runs are drawn with replacement within each environment. The indices come in chunks that are
+    small enough to keep `width` numbers per index in memory.
     """
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     first = np.repeat(starts, sizes)
@@ -69,7 +70,7 @@ def resamples(
     piece = max(1, _PIECE // max(1, len(size) * width))
     for start in range(0, reps, piece):
         rows = min(piece, reps - start)
-        # The draws do not depend on the size of a piece: one stream, row after row.
+        # Draws come row by row from one stream, so they do not depend on the chunk size.
         yield first + np.floor(rng.random((rows, len(size))) * size).astype(int)
 
 
@@ -79,10 +80,10 @@ def bootstrap(
     reps: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Replicates of `statistic(values, weights)` under the stratified bootstrap, `reps` rows.
+    """Compute `reps` stratified bootstrap replicates of `statistic(values, weights)`.
 
     Args:
-        strata: For each environment an array (runs,) or, for curves, (runs, points).
+        strata: One array per environment: (runs,) or, for curves, (runs, points).
     """
     joined = np.concatenate(strata)
     sizes = [len(s) for s in strata]
@@ -96,14 +97,15 @@ def bootstrap(
 
 
 def interval(replicates: np.ndarray, level: float = 0.95) -> np.ndarray:
-    """Percentile interval over the first axis: array (2, ...)."""
+    """Compute the percentile interval over the first axis, as an array (2, ...)."""
     tail = 50.0 * (1.0 - level)
     return np.percentile(replicates, [tail, 100.0 - tail], axis=0)
 
 
 def probability_of_improvement(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
-    """The probability that a run of X beats one of Y in the same environment, ties counting half,
-    averaged over environments.
+    """Estimate the probability that a run of X beats a run of Y in the same environment.
+
+    Ties count as half; the result is averaged over environments.
     """
     return float(np.mean([_beats(x, y).mean() for x, y in zip(xs, ys, strict=True)]))
 
@@ -115,30 +117,30 @@ def _beats(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def bootstrap_improvement(
     xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], reps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Replicates of `probability_of_improvement`, runs of X and of Y drawn independently."""
+    """Bootstrap `probability_of_improvement`, drawing the runs of X and Y independently."""
     total = np.zeros(reps)
     for x, y in zip(xs, ys, strict=True):
         won = _beats(x, y)
-        # How often each run was drawn is all that matters: sums over pairs are products.
+        # Only the draw counts matter: sums over resampled pairs become matrix products.
         drawn_x, drawn_y = times_drawn(len(x), reps, rng), times_drawn(len(y), reps, rng)
         total += ((drawn_x @ won) * drawn_y).sum(axis=1) / won.size
     return total / len(xs)
 
 
 def times_drawn(n: int, reps: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each of n runs is drawn in each resample: (reps, n); every row adds up to n."""
+    """Draw how often each of n runs appears in each resample: (reps, n), rows add up to n."""
     return rng.multinomial(n, np.full(n, 1.0 / n), size=reps).astype(float)
 
 
 def profile(strata: Sequence[np.ndarray], taus: np.ndarray) -> np.ndarray:
-    """Performance profile: the share of runs whose score is above each tau."""
+    """Compute the performance profile: the fraction of runs that score above each tau."""
     return np.mean([(s[:, None] > taus).mean(axis=0) for s in strata], axis=0)
 
 
 def bootstrap_profile(
     strata: Sequence[np.ndarray], taus: np.ndarray, reps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Replicates of `profile`, `reps` rows."""
+    """Compute `reps` bootstrap replicates of `profile`."""
     total = np.zeros((reps, len(taus)))
     for s in strata:
         total += times_drawn(len(s), reps, rng) @ (s[:, None] > taus).astype(float) / len(s)
@@ -148,11 +150,11 @@ def bootstrap_profile(
 def permutation_p(
     xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], reps: int, rng: np.random.Generator
 ) -> float:
-    """Two-sided p-value of the hypothesis that the two algorithms do not differ.
+    """Compute the two-sided p-value of the hypothesis that the two algorithms do not differ.
 
-    Labels are permuted within each environment: in all ways if there are at most `reps`, else at
-    random. The statistic is the probability of improvement. Unlike a bootstrap interval, this test
-    stays valid with very few runs.
+    Labels are permuted within each environment: exhaustively if there are at most `reps`
+    permutations, else at random. The statistic is the probability of improvement. Unlike a
+    bootstrap interval, this test stays valid with very few runs.
     """
     seen = abs(probability_of_improvement(xs, ys) - 0.5) - 1e-9
     sizes = [(len(x), len(y)) for x, y in zip(xs, ys, strict=True)]
@@ -166,7 +168,7 @@ def permutation_p(
         else:
             chosen = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
         better = (ranks[chosen].sum(axis=1) - n * (n + 1) / 2) / (n * m)
-        # Combine all permutations of one environment with all of another, or random ones.
+        # Combine every permutation of one environment with every one of the next; else pair them.
         total = np.add.outer(total, better).reshape(-1) if exact else total + better
     extreme = np.abs(total / len(xs) - 0.5) >= seen
     if exact:
@@ -177,8 +179,8 @@ def permutation_p(
 
 
 def smallest_p(sizes_x: Sequence[int], sizes_y: Sequence[int]) -> float:
-    """The smallest p-value that `permutation_p` can give with these numbers of runs."""
-    # Logarithms: with many runs, the number of permutations is larger than any float.
+    """Return the smallest p-value that `permutation_p` can give for these numbers of runs."""
+    # Use logarithms: with many runs, the number of permutations overflows a float.
     ways = sum(
         math.lgamma(n + m + 1) - math.lgamma(n + 1) - math.lgamma(m + 1)
         for n, m in zip(sizes_x, sizes_y, strict=True)

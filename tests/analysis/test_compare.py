@@ -244,7 +244,7 @@ def test_different_numbers_of_seeds_and_environments_are_handled(tmp_path, capsy
     found = numbers([*dirs, "--normalise", "none"], tmp_path)
     said = capsys.readouterr()
     assert (
-        "compare: the runs of a in Only-v0 are left out: not all algorithms have runs there."
+        "compare: a's runs in Only-v0 are left out because not all algorithms have runs there."
         in said.err
     )
     assert list(found["environments"]) == ["Ant-v5", "Hopper-v5"]
@@ -498,7 +498,7 @@ def test_what_is_printed_is_what_was_found(three, tmp_path, capsys):
         assert f"{pair['x']} over {pair['y']}" in out
     verdicts = {(p["x"], p["y"]): p["verdict"] for p in found["pairs"]}
     assert verdicts[("td3", "ppo")] == verdicts[("sac", "ppo")] == "established"
-    assert "The 5% level is divided among 3 comparisons: each is made at the 1.7% level." in out
+    assert "The 5% level is divided among 3 comparisons: each uses the 1.7% level." in out
 
 
 def test_a_folder_gets_a_file_a_panel(three, tmp_path, capsys):
@@ -525,12 +525,12 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
     "args, sentence",
     [
         ([], "the following arguments are required: logdir; 'spinup compare --help' explains"),
-        (["{a}"], "a comparison needs at least two folders of runs: give one for each algorithm"),
+        (["{a}"], "a comparison needs at least two folders of runs: pass one for each algorithm"),
         (["{a}", "{}/nothing"], "no folder begins with {}/nothing: check the path"),
-        (["{a}", "{}/empty"], "there is no run in {}/empty: check the path"),
+        (["{a}", "{}/empty"], "there are no runs in {}/empty: check the path"),
         (["{a}", "{a}"], "two algorithms have the same name ({a}, {a}): use -l to name them"),
         (["{a}", "{}/other"], "no environment in common (a: Ant-v5; other: Swimmer-v5): "),
-        (["{a}", "{b}", "-l", "x"], "--legend has 1 names for 2 folders: give one for each"),
+        (["{a}", "{b}", "-l", "x"], "--legend has 1 names for 2 folders: pass one for each"),
         (["{a}", "{b}", "-y", "AverageEpRe"], "no run has a column AverageEpRe; did you mean Ave"),
         (["{a}", "{b}", "--last", "0"], "--last must be at least 1, not 0"),
         (["{a}", "{b}", "--reps", "5"], "--reps must be at least 100, not 5"),
@@ -538,9 +538,9 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
         (["{a}", "{b}", "--seed", "-1"], "--seed must be at least 0, not -1"),
         (
             ["{a}", "{b}", "-s", "0"],
-            "the smoothing window must be a whole number, at least 1, not 0",
+            "the smoothing window must be a positive integer, not 0",
         ),
-        (["{a}", "{b}", "--until", "10"], "no run has a finite Performance before --until 10: ra"),
+        (["{a}", "{b}", "--until", "10"], "no run has a finite Performance before --until 10: in"),
         (["{a}", "{b}", "--until", "10", "-y", "AverageEpRe"], "no run has a column AverageEpRe;"),
         (["{a}", "{b}", "--normalise", "max"], "--normalize takes none, pool, a .json file or ENV"),
         (["{a}", "{b}", "--normalise", "Hopper-v5=0,1"], "--normalize has no scores for Ant-v5: "),
@@ -554,7 +554,10 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_does(three):
             "--normalize has a score for Ant-v5 that is",
         ),
         (["{a}", "{b}", "--normalise", "{}/no.json"], "{}/no.json cannot be read (No such file or"),
-        (["{a}", "{b}", "--normalise", "{}/bad.json"], '{}/bad.json must hold {"environment": [lo'),
+        (
+            ["{a}", "{b}", "--normalise", "{}/bad.json"],
+            '{}/bad.json must contain {"environment": [lo',
+        ),
         (["{a}", "{b}", "--save", "{}/o.bmp"], "--save takes a folder or a file that ends in .png"),
         (["{a}", "{b}", "--save", "{}/file/o.png"], "cannot write {}/file/o.png ("),
         (["{a}", "{b}", "--json", "{}/none/o.json"], "cannot write {}/none/o.json (there is no su"),

@@ -131,7 +131,7 @@ def test_legend_select_and_exclude(tmp_path):
     assert names(plot.get_all_datasets(every, legend=["1", "2", "3"])) == ["1", "2", "3"]
     with pytest.raises(SpinupError, match="2 names for 3 folders"):
         plot.get_all_datasets(every, legend=["1", "2"])
-    with pytest.raises(SpinupError, match="select more"):
+    with pytest.raises(SpinupError, match="relax them"):
         plot.get_all_datasets(every, select=["nothing-like-it"])
 
 
@@ -325,7 +325,7 @@ def test_the_window_may_be_an_integer_of_numpy(tmp_path):
     write_run(tmp_path / "r_s0", curve([0.0, 30.0, 0.0]))
     ax = plot.plot_data(plot.get_datasets(tmp_path), smooth=np.int64(3))
     assert drawn(ax)["ppo"][1].tolist() == [15.0, 10.0, 15.0]
-    with pytest.raises(SpinupError, match=r"at least 1, not 1\.5"):
+    with pytest.raises(SpinupError, match=r"positive integer, not 1\.5"):
         plot.plot_data(plot.get_datasets(tmp_path), smooth=1.5)
 
 
@@ -668,13 +668,13 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
         ([], "the following arguments are required: logdir; 'spinup plot --help' explains"),
         (["nowhere/at-all"], "no folder begins with nowhere/at-all: check the path"),
         (["{}/rr_s0"], "no folder begins with {}/rr_s0; did you mean {}/r_s0?"),
-        (["{}/r_s0/progress.txt"], "progress.txt is a file: give its run directory"),
+        (["{}/r_s0/progress.txt"], "progress.txt is a file: pass its run directory"),
         (["{}/files"], "no folder begins with {}/files: check the path"),
-        (["{}/nothing/"], "{}/nothing/ is not a folder: give a run directory"),
+        (["{}/nothing/"], "{}/nothing/ is not a folder: pass a run directory"),
         (["{}/empty"], "no run in {}/empty has a complete row of results: check the path, or"),
         (["{}/r", "-y", "AverageEpRat"], "no run has a column AverageEpRat; did you mean Average"),
         (["{}/r", "-x", "Steps"], "no run has a column Steps: choose from"),
-        (["{}/r", "-s", "0"], "the smoothing window must be a whole number, at least 1, not 0"),
+        (["{}/r", "-s", "0"], "the smoothing window must be a positive integer, not 0"),
         (["{}/r", "-s", "three"], "argument -s/--smooth: invalid int value: 'three'; 'spinup plot"),
         (["{}/r", "--est", "iq"], "one of mean, median, iqm, max, min, not iq; did you mean iqm"),
         (["{}/r", "--est", "os.system"], "one of mean, median, iqm, max, min, not os.system"),
@@ -683,8 +683,8 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
             "--band must be one of sd, ci, minmax, none, not std; did you me",
         ),
         (["{}/r", "--smoth", "3"], "there is no argument --smoth; did you mean --smooth?"),
-        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0): give one name"),
-        (["{}/r", "--select", "x"], "no folder is left after --select and --exclude: select more"),
+        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0): pass one name"),
+        (["{}/r", "--select", "x"], "no folders are left after --select and --exclude: relax them"),
         (["{}/r", "--save", "o.bmp"], "--save takes a file that ends in .png, .pdf, .svg, not o.b"),
         (["{}/r", "--save", "{}/file/o.png"], "cannot write {}/file/o.png ("),
         (["{}/r", "--save", "{}/dir.png"], "cannot write {}/dir.png (it is a folder)"),
