@@ -1,4 +1,4 @@
-"""Activations by name, in either backend."""
+"""Look up activations by name, in either backend."""
 
 import importlib
 import re
@@ -6,7 +6,7 @@ from typing import Any
 
 from spinup.utils.errors import SpinupError, nearest
 
-# Activations by their plain name -> (name in torch.nn, name in tf.nn).
+# Plain name of an activation -> (name in torch.nn, name in tf.nn).
 ACTIVATIONS = {
     "tanh": ("Tanh", "tanh"),
     "relu": ("ReLU", "relu"),
@@ -24,7 +24,7 @@ ACTIVATIONS = {
 
 
 def activation(name: Any, backend: str, typed: str = "--act") -> Any:
-    """The activation called `name` (`tanh`, `torch.nn.ELU`, `tf.nn.elu`) in `backend`.
+    """Return the activation called `name` (`tanh`, `torch.nn.ELU`, `tf.nn.elu`) in `backend`.
 
     Names are looked up in a fixed table. For an unknown backend, the name itself is returned.
     """

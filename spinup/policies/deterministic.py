@@ -1,7 +1,7 @@
-"""A policy without its noise as one torch module, for export to other runtimes.
+"""A deterministic policy as a single torch module, for export to other runtimes.
 
-It maps a batch of the environment's observations to actions that the environment takes. The
-normalizer, the network, the squashing, the scaling and the clipping are all inside.
+The module maps a batch of the environment's observations to actions for `env.step`. It includes
+the normalizer, the network, squashing, scaling and clipping.
 """
 
 import inspect
@@ -16,24 +16,24 @@ from spinup.utils.errors import SpinupError
 
 
 class DeterministicPolicy(nn.Module):
-    """(batch, *observation) -> (batch, *action): the most likely action of every row.
+    """Maps (batch, *observation) to (batch, *action): the most likely action for each row.
 
     Args:
-        ac: a network of the library, or a user's with `pi(obs)` or `q(obs)`.
-        action_space: the environment's. Box actions are clipped to its bounds, discrete ones count
-            from its `start`.
+        ac: one of the library's networks, or a custom one that has `pi(obs)` or `q(obs)`.
+        action_space: the environment's action space. Box actions are clipped to its bounds;
+            discrete actions are counted from its `start`.
     """
 
     def __init__(self, ac, action_space):
         super().__init__()
-        # A policy for goals selects what its networks see.
+        # A goal-conditioned policy selects the inputs of its networks.
         self.goal = ac if hasattr(ac, "inputs") and hasattr(ac, "net") else None
         inner = ac.net if self.goal is not None else ac
         self.actor = inner.pi if hasattr(inner, "pi") else getattr(inner, "q", None)
         if not isinstance(self.actor, nn.Module):
             raise SpinupError(
                 f"{type(inner).__name__} cannot be exported because it has neither a module pi nor "
-                "a module q: give it one"
+                "a module q: add one of them"
             )
         dtype = np.dtype(action_space.dtype).name
         if dtype not in _DTYPES:
@@ -52,11 +52,11 @@ class DeterministicPolicy(nn.Module):
             self.register_buffer("high", torch.as_tensor(high))
 
     def scores(self, obs):
-        """Logits or values of discrete actions; for a Box, the actions before clipping."""
+        """Return the logits or values of discrete actions, or Box actions before clipping."""
         if self.goal is not None:
             obs = self.goal.inputs(obs)
         actor = self.actor
-        # Exactly these classes: a subclass may have changed what they do.
+        # Match these classes exactly, because a subclass may have changed their behavior.
         if type(actor) is nets.MLPGaussianActor:
             return actor.mu_net(actor.obs_filter(obs))
         if type(actor) in _WITH_LOGITS:
@@ -64,7 +64,7 @@ class DeterministicPolicy(nn.Module):
         return _answer(actor, obs, self.picks)
 
     def forward(self, obs):
-        """The actions for the environment."""
+        """Return the actions for the environment."""
         out = self.scores(obs)
         space = self.action_space
         dtype = _DTYPES[np.dtype(space.dtype).name]
@@ -93,7 +93,7 @@ _DTYPES = {
 
 
 def _answer(actor, obs, picks):
-    """The output of a user's `pi` or `q`, without noise if it has an argument for that."""
+    """Return the output of a custom `pi` or `q`, without noise if it has an argument for that."""
     known = inspect.signature(actor.forward).parameters
     quiet = {"deterministic": True, "with_logprob": False}
     out = actor(obs, **{name: value for name, value in quiet.items() if name in known})
@@ -105,15 +105,16 @@ def _answer(actor, obs, picks):
     if found is None:
         raise SpinupError(
             f"{type(actor).__name__} returns a {type(out).__name__}, whose most likely action is "
-            f"not available: give it an attribute {names[0]}"
+            f"not available: add an attribute {names[0]} to it"
         )
     return found
 
 
 def observations_like(space, rng, n=64):
-    """Observations to compare two policies on: usual ones, large ones, and the bounds themselves.
+    """Draw observations for comparing two policies: typical ones, large ones and the bounds.
 
-    A list of groups of one kind each, (some, *shape), float32. Bounds beyond 1e6 count as 1e6.
+    Returns a list of float32 arrays (rows, *shape), one array per kind of observation. Bounds
+    beyond 1e6 are clipped to 1e6.
     """
     low, high = (np.clip(x, -1e6, 1e6).astype(np.float32) for x in (space.low, space.high))
     narrow = [np.clip(x, -10, 10) for x in (low, high)]

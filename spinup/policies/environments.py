@@ -1,4 +1,4 @@
-"""The environment of a saved policy, made again from what the run recorded about it."""
+"""Recreate a saved policy's environment from the description that the run recorded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 
-# Wrappers that `gymnasium.make` applies by itself.
+# Wrappers that `gymnasium.make` applies automatically.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
 # Wrappers whose observations are rendered images.
 _SEES_PICTURES = {"AddRenderObservation"}
-# Registered ids that make another environment, named in their arguments (maybe as `module:id`).
+# Registered ids that create another environment, which their arguments name (even `module:id`).
 _INDIRECT_IDS = re.compile(r"GymV\d+Environment(-v\d+)?")
 
 
@@ -40,7 +40,7 @@ def saved_env(
     if ":" in env_id:
         module, _, env_id = env_id.rpartition(":")
     if (module or _INDIRECT_IDS.fullmatch(env_id)) and not trust:
-        # Importing a module runs it, and the name of this one comes from a file.
+        # Importing a module runs its code, and this name comes from a file.
         raise SpinupError(
             f"the file asks to import {module or 'a module'} to make {env_id}: pass the "
             "environment with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust "
@@ -69,7 +69,7 @@ def _rewrapped(
     render_mode: str | None,
     trust: bool,
 ) -> Any:
-    """The environment inside its wrappers, as far as they can be rebuilt from a file."""
+    """Create the environment with those of its wrappers that can be rebuilt from a file."""
     from spinup.envs import adapt_env
     from spinup.envs.wrappers import rewrap
 
@@ -95,7 +95,7 @@ def _rewrapped(
 
     if isinstance(specs, list):
         made, missing = rewrap(make, specs, trust)
-    else:  # saved by a version that recorded only the names
+    else:  # saved by a version that recorded only the wrappers' names
         steps = record.get("max_episode_steps")
         whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
         made = make(steps if whole else None)
@@ -119,13 +119,13 @@ def _made_by_id(env_id: str, kwargs: dict[str, Any], render_mode: str | None) ->
 
 
 def given_env(env: Any, env_kwargs: Mapping[str, Any] | None, render_mode: str | None) -> Any:
-    """The caller's environment, adapted: an id, a function that makes one, or the object."""
+    """Adapt the caller's environment: an id, a function that creates it, or an instance."""
     from spinup.envs import adapt_env
 
     if isinstance(env, str):
         return adapt_env(_made_by_id(env, dict(env_kwargs or {}), render_mode))
     if env_kwargs:
-        raise SpinupError("env_kwargs need an environment that is given by its id: leave them out")
+        raise SpinupError("env_kwargs work only with an environment id: leave them out")
     if isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         env = env()
     return adapt_env(env)
@@ -140,9 +140,9 @@ def check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
             np.array_equal(np.asarray(getattr(saved, size, 0)), np.asarray(getattr(here, size, 0)))
             for size in ("shape", "n", "nvec", "start")
         )
-        # Bounds are not compared: wider ones make no difference to the network.
+        # Bounds are not compared, because they make no difference to the network.
         if type(saved).__name__ != type(here).__name__ or not same_size:
             raise SpinupError(
                 f"the policy was trained with the {name.replace('_', ' ')} {saved}, but this "
-                f"environment has {here}: pass the one it was trained in with env=... (--env)"
+                f"environment has {here}: pass its training environment with env=... (--env)"
             )

@@ -1,9 +1,10 @@
-"""Export of policies to other runtimes.
+"""Export policies to other runtimes.
 
     spinup export data/ppo/ppo_s0 --onnx policy.onnx
 
-The file holds the deterministic policy: normalizer, network, scaling and clipping. Before it gets
-its name, it is run with onnxruntime and compared with the original on several hundred observations.
+The file contains the deterministic policy: normalizer, network, scaling and clipping. Before the
+file appears under its final name, it is run with onnxruntime and compared with the original on
+several hundred observations.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from spinup.policies.environments import given_env
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
-# How far two float32 versions of a network may differ, relative to the action (or to 1).
+# Maximum difference between two float32 versions, relative to the action (or to 1 if larger).
 TOLERANCE = 1e-5
 
 
 class ExportMismatch(SpinupError):
-    """The exported file does not act like the original; it is deleted."""
+    """Raised if the exported file acts differently from the original; the file is deleted."""
 
 
 class Report(NamedTuple):
     """The result of comparing the file with the original."""
 
     observations: int  # number of observations compared
-    difference: float  # the largest, over all components of the actions; relative above 1
-    differing: int  # discrete actions that differ because their values are tied up to rounding
+    difference: float  # largest difference between action components; relative above 1
+    differing: int  # discrete actions that differ only because of ties up to rounding
 
 
 def export_onnx(
@@ -52,24 +53,25 @@ def export_onnx(
     env: Any = None,
     overwrite: bool = False,
 ) -> Report:
-    """Write the deterministic policy of a run as an ONNX model.
+    """Write a run's deterministic policy as an ONNX model.
 
-    Its input `obs` is a batch of observations as `adapt_env` returns them (dicts flattened), its
-    output `action` a batch of the environment's actions. A failure leaves no new file and does not
-    change an old one.
+    The model's input `obs` is a batch of observations as `adapt_env` returns them (dicts
+    flattened); its output `action` is a batch of the environment's actions. A failure leaves no new
+    file and does not change an existing one.
 
     Args:
         fpath: Run directory.
         path: File to write, ending in .onnx.
-        itr: Number of the save; 'last' or -1 means the one without a number, else the newest.
-        actor_critic: The class of the network, if it is not one of the library's.
+        itr: Number of the save; 'last' or -1 means the unnumbered save, or else the newest.
+        actor_critic: The network's class, if it is not one of the library's.
         trust_pickle: As for `load_policy_and_env`.
-        env: Environment (an id, a function or an object), needed only for runs of the original.
+        env: Environment (an id, a function or an instance), needed only for runs of the original
+            Spinning Up.
         overwrite: Replace an existing file.
 
     Raises:
-        ExportMismatch: the written file acts differently.
-        SpinupError: wrong input.
+        ExportMismatch: the exported file acts differently from the original.
+        SpinupError: the input is invalid.
     """
     target = _check_target(Path(path), overwrite)
     _check_extra()
@@ -96,11 +98,9 @@ def export_onnx(
 
 def _check_target(target: Path, overwrite: bool) -> Path:
     if target.suffix != ".onnx":
-        raise SpinupError(
-            f"the file must end in .onnx, unlike {target.name!r}: change the extension"
-        )
+        raise SpinupError(f"the file must end in .onnx, not {target.name!r}: change the extension")
     if target.is_dir():
-        raise SpinupError(f"{target} is a folder: give a file")
+        raise SpinupError(f"{target} is a folder: pass a file name")
     if target.exists() and not overwrite:
         raise SpinupError(f"{target} exists: add --overwrite (overwrite=True) to replace it")
     if not target.parent.is_dir():
@@ -123,7 +123,7 @@ def _check_extra() -> None:
 def _load(
     folder: Path, itr: int | str | None, actor_critic: Any, trust: bool, env: Any
 ) -> tuple[dict[str, Any], Any]:
-    """What the run recorded, and its network with its spaces as attributes."""
+    """Load the run's description, and its network with the spaces as attributes."""
     from spinup.envs import space_from_json
 
     if loading.backend_of(folder) != "pytorch":
@@ -135,7 +135,7 @@ def _load(
     ac = loading.load_pickled_module(folder, itr, trust)
     if env is None:
         raise SpinupError(
-            f"{folder} does not hold the spaces of its policy: give its environment with --env "
+            f"{folder} does not contain the policy's spaces: pass its environment with --env "
             "(env=...)"
         )
     made = given_env(env, None, None)
@@ -163,7 +163,7 @@ def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> Any:
-    """The module as an ONNX model, without the exporter's annotations."""
+    """Convert the module to an ONNX model without the exporter's annotations."""
     import onnx
     import torch
 
@@ -184,7 +184,7 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
         model = program.model_proto
     except SpinupError:
         raise
-    except Exception as error:  # the user's code is traced and may raise anything
+    except Exception as error:  # user code is traced and may raise anything
         first = str(error).strip().splitlines()
         raise SpinupError(
             f"torch cannot export {type(module.actor).__name__} "
@@ -193,7 +193,7 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
         ) from error
     for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
         part.ClearField("doc_string")
-        part.ClearField("metadata_props")  # file names and lines of this machine
+        part.ClearField("metadata_props")  # contains this machine's file names and line numbers
     for value in (*model.graph.value_info, *model.graph.initializer):
         value.ClearField("metadata_props")
     model.producer_name, model.producer_version = "spinup", metadata["spinup"]
@@ -203,7 +203,7 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
 
 
 def _plain(module: Any) -> Any:
-    """A copy with torch's own tanh: one operation in the file instead of four."""
+    """Copy the module with torch's own tanh, which is one operation in the file, not four."""
     from torch import nn
 
     from spinup.algos.pytorch.common.nets import Tanh
@@ -218,7 +218,7 @@ def _plain(module: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the exporter, and turns off checks of distributions that cannot be traced."""
+    """Silence the exporter, and disable the distributions' checks, which cannot be traced."""
     from torch.distributions import Distribution
 
     logger = logging.getLogger("torch.onnx")
@@ -245,7 +245,7 @@ def _write(path: Path, model: Any) -> None:
 
 
 def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
-    """Run the file and the original on the same observations; ExportMismatch if they differ."""
+    """Compare the file with the original; raise ExportMismatch if their actions differ."""
     from spinup.algos.pytorch.common.acting import make_get_action
     from spinup.policies.deterministic import observations_like
 
@@ -274,15 +274,15 @@ def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
     return Report(sum(total), max(differences), sum(differing))
 
 
-# For a group of observations: their number, the largest difference, differing and wrong choices.
+# For one group: number of observations, largest difference, differing and wrong choices.
 Group = tuple[int, float, int, int]
 
 
 def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Continuous actions must be equal up to rounding.
+    """Compare continuous actions, which must be equal up to rounding.
 
-    A network may amplify rounding. The original's distance from the same network in double
-    precision measures by how much, for each kind of observations.
+    A network may amplify rounding errors. The original's distance from the same network in double
+    precision measures by how much, for each kind of observation.
     """
     _, exact = _in_double(module, obs)
     size = np.maximum(1, np.abs(wanted))
@@ -292,7 +292,7 @@ def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray
 
 
 def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Discrete actions must be the same, or have the same value up to rounding."""
+    """Compare discrete actions, which must be the same or have equal values up to rounding."""
     import torch
 
     scores, _ = _in_double(module, obs)
@@ -305,7 +305,7 @@ def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np
 
 
 def _in_double(module: Any, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and actions in double precision."""
+    """Compute scores and actions in double precision."""
     import torch
 
     double = copy.deepcopy(module).double()
@@ -324,14 +324,14 @@ def _session(path: Path) -> Any:
 
 
 def _run(session: Any, obs: np.ndarray) -> np.ndarray:
-    """The file's actions for a batch; a batch of size 1 must give the same."""
+    """Run the file on a batch; check that batches of size 1 give the same actions."""
     (actions,) = session.run(["action"], {"obs": obs})
     for i in (0, len(obs) // 2):
         (alone,) = session.run(["action"], {"obs": obs[i : i + 1]})
         if not np.allclose(alone[0], actions[i], rtol=1e-4, atol=1e-5):
             raise ExportMismatch(
-                "the exported policy chooses another action for an observation alone than for the "
-                "same observation in a batch: nothing was written"
+                "the exported policy chooses a different action for a single observation than for "
+                "the same observation in a batch: nothing was written"
             )
     return np.asarray(actions)
 
@@ -339,7 +339,7 @@ def _run(session: Any, obs: np.ndarray) -> np.ndarray:
 def _tied(
     module: Any, scores: np.ndarray, found: np.ndarray, wanted: np.ndarray, room: float
 ) -> bool:
-    """Whether two discrete actions have the same score up to rounding."""
+    """Return whether two discrete actions have the same score up to rounding."""
     from gymnasium import spaces
 
     space = module.action_space
@@ -358,10 +358,10 @@ def _tied(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`spinup export ...`; returns the exit status: 2 for wrong input, 1 for a failed self-test."""
+    """Run `spinup export ...`; return 0, 2 for invalid input, or 1 for a failed self-test."""
     parser = Parser(
         "spinup export",
-        description="Exports the deterministic policy of a run to other runtimes.",
+        description="Export a run's deterministic policy to other runtimes.",
         allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")

@@ -1,10 +1,11 @@
-"""Loading a trained policy, and the environment that it was trained in.
+"""Load a trained policy and its training environment.
 
     env, get_action = load_policy_and_env("data/ppo/ppo_s0", deterministic=True)
 
 Nothing in a run directory is executed: the network is rebuilt from JSON and safetensors, and the
-environment from an id that is registered here. Runs of the original Spinning Up hold only pickles,
-which can run any program when they are opened. They need `trust_pickle=True` (`--trust-pickle`).
+environment from an id that is registered in this process. Runs of the original Spinning Up contain
+only pickles, which can run arbitrary code when opened, so they need `trust_pickle=True`
+(`--trust-pickle`).
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ def load_policy_and_env(
     render_mode: str | None = None,
     seed: int | None = None,
 ) -> tuple[Any, GetAction]:
-    """Loads a saved policy and makes the environment that it was trained in.
+    """Load a saved policy and create the environment that it was trained in.
 
     Args:
         fpath: Run directory.
-        itr: Number of the save; 'last' or -1 means the one without a number, else the newest.
+        itr: Number of the save; 'last' or -1 means the unnumbered save, or else the newest.
         deterministic: Take the most likely action instead of a sample.
-        env: Environment to use instead: an id, a function that makes one, or an environment.
-        env_kwargs: Arguments of the environment that override the saved ones; only with an id.
-        actor_critic: The class of the network, if it is not one of the library's.
+        env: Environment to use instead: an id, a function that creates it, or an instance.
+        env_kwargs: Environment arguments that override the saved ones; only with an id.
+        actor_critic: The network's class, if it is not one of the library's.
         trust_pickle: Allow the file to run code: open pickles (runs of the original Spinning Up),
-            and import the modules that the file names for the network and the environment.
-        render_mode: How the environment draws: 'human', 'rgb_array' or None.
-        seed: Seed of the sampled actions; None draws one.
+            and import the modules of the network and the environment that the file names.
+        render_mode: The environment's render mode: 'human', 'rgb_array' or None.
+        seed: Seed for sampling actions; None picks a random seed.
 
     Returns:
-        `(env, get_action)`: `get_action(obs)` gives the action for `env.step`.
+        `(env, get_action)`, where `get_action(obs)` returns the action for `env.step`.
     """
     if not isinstance(deterministic, bool | np.bool_):
         raise SpinupError(f"deterministic must be True or False, not {deterministic!r}")
@@ -84,7 +85,7 @@ def load_pytorch_policy(
     trust_pickle: bool = False,
     seed: int | None = None,
 ) -> GetAction:
-    """The policy alone: `get_action(obs)`. Arguments as for `load_policy_and_env`."""
+    """Load only the policy, as `get_action(obs)`; arguments as for `load_policy_and_env`."""
     folder = run_folder(fpath)
     _, act_in = _load_pytorch(
         folder,
@@ -100,7 +101,7 @@ def load_pytorch_policy(
 def load_tf_policy(
     fpath: str | Path, itr: int | str | None = "last", deterministic: bool = False
 ) -> GetAction:
-    """Always raises: this version does not have the TensorFlow backend."""
+    """Always raise: this version does not include the TensorFlow backend."""
     raise SpinupError(
         f"{fpath} was trained with the TensorFlow backend, which is not part of this version: "
         "train with the PyTorch backend instead"
@@ -110,7 +111,7 @@ def load_tf_policy(
 def run_folder(fpath: str | Path) -> Path:
     folder = Path(fpath).expanduser()
     if not folder.is_dir():
-        raise SpinupError(f"{fpath} is not a folder: give the run directory of a trained policy")
+        raise SpinupError(f"{fpath} is not a folder: pass the run directory of a trained policy")
     return folder
 
 
@@ -123,7 +124,7 @@ def has_safe_policy(folder: Path) -> bool:
 
 
 def backend_of(folder: Path) -> str:
-    """Which backend's files a run directory holds."""
+    """Return the backend whose files a run directory contains."""
     names = [p.name for p in folder.iterdir() if p.is_dir()]
     if "pyt_save" not in names and any(
         re.fullmatch(r"tf1_save\d*|simple_save\d*", n) for n in names
@@ -141,7 +142,7 @@ def _load_pytorch(
     trust_pickle: bool,
     seed: int | None,
 ) -> Loaded:
-    # Here and not at the top, as in all functions below: importing torch takes a second.
+    # Imported here (and in the functions below) because importing torch takes a second.
     from spinup.algos.pytorch.common.acting import make_get_action
 
     meta: dict[str, Any] | None = None
@@ -151,10 +152,10 @@ def _load_pytorch(
         ac = load_pickled_module(folder, itr, trust_pickle)
 
     def act_in(action_space: Any) -> GetAction:
-        if getattr(ac, "action_space", None) is None:  # modules of the original do not have it
+        if getattr(ac, "action_space", None) is None:  # missing in the original's modules
             if action_space is None:
                 raise SpinupError(
-                    f"the module pickled in {folder} does not know its action space: use "
+                    f"the module pickled in {folder} has no action space: use "
                     "load_policy_and_env with env=..."
                 )
             ac.action_space = action_space
@@ -170,17 +171,17 @@ def _load_tf1(folder: Path, itr: int | str | None, deterministic: bool, **_: Any
     return None, lambda action_space: get_action
 
 
-# What the run recorded (None if it has only pickles), and a function from the environment's action
-# space to `get_action`.
+# The run's description (None if it has only pickles), and a function that takes the environment's
+# action space and returns `get_action`.
 Loaded = tuple[dict[str, Any] | None, Callable[[Any], GetAction]]
-# Name of a backend -> function that loads its policies. A new backend adds its loader here.
+# Backend name -> function that loads its policies. A new backend adds its loader here.
 LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
 
 
 def load_module(
     folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
 ) -> tuple[dict[str, Any], Any]:
-    """What the run recorded, and the network, rebuilt from JSON and safetensors."""
+    """Load the run's description and rebuild its network from JSON and safetensors."""
     from spinup.policies.networks import load_actor_critic
     from spinup.policies.saved import load_policy
 
@@ -199,7 +200,7 @@ def load_module(
 
 
 def which_save(itr: int | str | None) -> int | str:
-    """A number, or 'last' for every spelling of it (the original uses '' and -1)."""
+    """Return a number, or 'last' for any of its spellings (the original uses '' and -1)."""
     if itr is None or itr in ("", "last", -1, "-1"):
         return "last"
     try:
@@ -209,14 +210,14 @@ def which_save(itr: int | str | None) -> int | str:
 
 
 def saved_numbers(folder: Path, kind: str = r"policy(\d*)\.json") -> list[int | None]:
-    """The numbers of the saves in a run directory, sorted; None is the one without a number."""
+    """Return the sorted numbers of a run directory's saves; None is the unnumbered save."""
     found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
     numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
     return numbers + [None] if "" in found else numbers
 
 
 def _listed(numbers: Sequence[int | None]) -> str:
-    """The numbers of saves, for a message."""
+    """Format the numbers of saves for a message."""
     shown = ["the last one (-1)" if n is None else str(n) for n in numbers]
     if len(shown) > 12:
         shown = [*shown[:5], "...", *shown[-6:]]
@@ -226,7 +227,7 @@ def _listed(numbers: Sequence[int | None]) -> str:
 def check_seed(seed: Any) -> None:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if seed is not None and not (whole and seed >= 0):
-        raise SpinupError(f"seed must be a whole number, at least 0, not {seed!r}")
+        raise SpinupError(f"seed must be a non-negative integer, not {seed!r}")
 
 
 # ------------------------------------------------------------------ pickles, behind the opt-in
@@ -239,7 +240,7 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
         below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
         such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
         wanted = such or "the run directory of a trained policy"
-        raise SpinupError(f"{folder} holds no saved policy: give {wanted}")
+        raise SpinupError(f"{folder} contains no saved policy: pass {wanted}")
     if number != "last" and number not in saved:
         raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
     which = saved[-1] if number == "last" else number
@@ -255,21 +256,21 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
 
     try:
         ac = torch.load(path, map_location="cpu", weights_only=False)
-    except Exception as error:  # opening a pickle can raise whatever its classes raise
+    except Exception as error:  # unpickling can raise anything that the pickled classes raise
         raise SpinupError(
-            f"{path} cannot be opened ({type(error).__name__}: {error}): run where its classes can "
-            "be imported"
+            f"{path} cannot be opened ({type(error).__name__}: {error}): make its classes "
+            "importable"
         ) from error
     if not callable(getattr(ac, "act", None)):
         raise SpinupError(
-            f"{path} holds a {type(ac).__name__} without act(obs), which is not a policy: give "
+            f"{path} contains a {type(ac).__name__} without act(obs), which is not a policy: pass "
             "the run directory of a trained policy"
         )
     return modernize(ac)
 
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
-    """The environment of a run of the original; called only if pickles are trusted."""
+    """Unpickle the environment of an original Spinning Up run; only for trusted pickles."""
     import pickle
 
     number = which_save(itr)
@@ -279,7 +280,7 @@ def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
         try:
             with open(folder / name, "rb") as file:
                 return given_env(pickle.load(file)["env"], None, None)
-        except Exception as error:  # opening a pickle can raise whatever its classes raise
+        except Exception as error:  # unpickling can raise anything that the pickled classes raise
             problem = error
     raise SpinupError(
         f"the environment saved in {folder} cannot be opened ({problem!r}): "

@@ -1,4 +1,4 @@
-"""The network of a saved policy, rebuilt from JSON and tensors, or brought up to date."""
+"""Rebuild a saved policy's network from JSON and tensors, or update an old one."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_object
 
-# The classes that a saved policy may name without the caller's consent.
+# Classes that a saved policy may use without the caller's consent.
 KNOWN_CLASSES = {
     ("spinup.algos.pytorch.common.nets", "MLPActorCritic"),
     ("spinup.algos.pytorch.reinforce.core", "MLPPolicy"),
@@ -22,10 +22,10 @@ KNOWN_CLASSES = {
 
 
 def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
-    """Rebuild the network that `meta` describes and give it the saved weights.
+    """Rebuild the network that `meta` describes and load the saved weights.
 
-    Only the library's own classes are built from a file alone. A user's class must be passed as
-    `actor_critic`, or, with `trust_code=True`, is imported by the name in the file.
+    Only the library's own classes are built from a file alone. A custom class must be passed as
+    `actor_critic`; with `trust_code=True`, it is imported by the name stored in the file.
     """
     cls = actor_critic or _saved_class(meta.get("class"), trust_code)
     kwargs = meta.get("ac_kwargs") or {}
@@ -41,7 +41,7 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     action_space = space_from_json(meta["action_space"])
     try:
         if actor_critic is None and not trust_code:
-            # First without memory: a file of a few bytes could ask for a huge network.
+            # Build it without memory first: a file of a few bytes could ask for a huge network.
             with torch.device("meta"):
                 shapes = cls(observation_space, action_space, **kwargs).state_dict()
             shapes = {name: tuple(t.shape) for name, t in shapes.items()}
@@ -55,7 +55,7 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     except SpinupError:
         raise
     except Exception as error:  # arguments from a file can make a constructor raise anything
-        name = getattr(cls, "__name__", repr(cls))  # a partial has none
+        name = getattr(cls, "__name__", repr(cls))  # a partial has no name
         raise SpinupError(
             f"the saved weights do not fit {name}: {type(error).__name__}: {str(error)[:500]}"
         ) from error
@@ -75,12 +75,12 @@ def _saved_class(name, trust_code):
         return import_object(*key)
     except ImportError as error:
         raise SpinupError(
-            f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): run "
-            "where it can be, or pass it as actor_critic"
+            f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): make "
+            "it importable, or pass it as actor_critic"
         ) from error
 
 
-# Classes of the original that have gained a filter of observations.
+# Classes of the original Spinning Up that have since gained an observation filter.
 _FILTERED = (
     nets.MLPGaussianActor,
     nets.MLPCategoricalActor,
@@ -92,10 +92,10 @@ _FILTERED = (
 
 
 def modernize(ac):
-    """A module pickled by the original Spinning Up, with the attributes its classes gained since.
+    """Add the attributes that a module pickled by the original Spinning Up lacks.
 
-    The pickle names classes that now are ours, but it has neither a filter of observations nor the
-    center of the action range.
+    The pickle refers to classes that this library now implements, but it contains neither an
+    observation filter nor the center of the action range.
     """
     if not isinstance(ac, nn.Module):
         return ac

@@ -1,10 +1,10 @@
-"""Watching, measuring and filming trained policies.
+"""Watch, evaluate and record trained policies.
 
     python -m spinup.run test_policy data/ppo/ppo_s0                    # 100 episodes, on screen
     python -m spinup.run test_policy data/ppo/ppo_s0 -d -nr -n 20       # no noise, no window
     python -m spinup.run test_policy data/ppo/ppo_s0 -d --video a.mp4   # a clip, no display needed
 
-`spinup.policies.loading` opens the run directory.
+`spinup.policies.loading` reads the run directory.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
-# The old name of this module, `test_policy`, would make pytest collect it.
+# Without this, pytest would collect this module under its old name, `test_policy`.
 __test__ = False
 
-# Starts another argument of a command line; -5, -.5 and -inf are values.
+# Matches the start of a new flag on the command line; -5, -.5 and -inf are values.
 _FLAG = re.compile(r"--|-(?!inf$)[A-Za-z]")
 
 
@@ -46,15 +46,15 @@ def run_policy(
     *,
     seed: int | None = None,
 ) -> dict[str, list[float]]:
-    """Runs episodes, prints each of them and a table of the statistics.
+    """Run episodes; print each one's return and length, then a table of statistics.
 
     Args:
-        env: The environment. With `render`, an environment without a window is made again with one.
-        get_action: Gives the action for an observation.
-        max_ep_len: Longest episode, in steps; None or 0 means no limit.
+        env: The environment. With `render`, it is recreated with a window if it has none.
+        get_action: Function that returns the action for an observation.
+        max_ep_len: Maximum episode length in steps; None or 0 means no limit.
         num_episodes: Number of episodes.
-        render: Show the episodes, if there is a display.
-        seed: Seed of the first reset; None draws one.
+        render: Show the episodes if there is a display.
+        seed: Seed for the first reset; None picks a random seed.
 
     Returns:
         `{"EpRet": [...], "EpLen": [...]}`, one entry per episode.
@@ -89,9 +89,9 @@ def run_episodes(
     seed: int | None = None,
     draw: Callable[[], Any] | None = None,
 ) -> Iterator[tuple[float, int]]:
-    """Runs episodes and yields the return and length of each, without printing.
+    """Run episodes and yield the return and length of each, without printing.
 
-    Arguments as for `run_policy`; `draw` is called before every step.
+    The arguments are as for `run_policy`; `draw` is called before every step.
     """
     from spinup.envs import adapt_env
 
@@ -119,7 +119,7 @@ def run_episodes(
 
 
 def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
-    """The environment to run, and a function that draws it before a step (None: not needed)."""
+    """Return the environment to run, and a function to call before each step, or None."""
     mode = getattr(env, "render_mode", None)
     if mode == "human":
         return env, None
@@ -138,9 +138,9 @@ def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _made_again(env: Any) -> Any:
-    """The same environment with a window; None if it cannot be made from its spec.
+    """Recreate the environment with a window; return None if its spec does not allow it.
 
-    In Gymnasium, the render mode is fixed when an environment is made.
+    In Gymnasium, the render mode is fixed when an environment is created.
     """
     import gymnasium
 
@@ -154,7 +154,7 @@ def _made_again(env: Any) -> Any:
     try:
         return adapt_env(gymnasium.make(spec, render_mode="human"))
     except (gymnasium.error.Error, ValueError, TypeError, AttributeError) as error:
-        print(f"Running without a window, which cannot be opened ({error}).", file=sys.stderr)
+        print(f"Running without a window, because it cannot be opened ({error}).", file=sys.stderr)
         return None
 
 
@@ -163,7 +163,7 @@ def _render_modes(env: Any) -> Sequence[str]:
 
 
 def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
-    """Prints statistics of episodes in the format of the training table."""
+    """Print episode statistics in the format of the training table."""
     rows = {
         "AverageEpRet": np.mean(returns),
         "StdEpRet": np.std(returns),
@@ -183,7 +183,7 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 
 
 def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
-    """Splits `--env_kwargs:name value` (the values are literals) from the rest of the words."""
+    """Separate `--env_kwargs:name value` (values are literals) from the other words."""
     from spinup.utils.literals import parse_value
 
     words = list(sys.argv[1:] if argv is None else argv)
@@ -208,10 +208,10 @@ def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, A
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m spinup.run test_policy ...`; returns the exit status."""
+    """Run `python -m spinup.run test_policy ...` and return the exit status."""
     parser = Parser(
         "spinup test_policy",
-        description="Runs a trained policy and reports its returns.",
+        description="Run a trained policy and report its returns.",
         allow_abbrev=False,
     )
     parser.add_argument("fpath", metavar="RUN", help="run directory")
@@ -219,8 +219,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "-l",
         "--len",
         type=whole(0),
-        help="longest episode in steps (0: no limit; default: no limit, or that of the training "
-        "if the environment has no time limit)",
+        help="maximum episode length in steps (0: no limit; default: no limit, or the one used in "
+        "training if the environment has no time limit)",
     )
     parser.add_argument(
         "-n",
@@ -247,7 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--video", metavar="FILE", help="record the episodes to a .mp4 or .gif")
     parser.add_argument(
-        "--seed", type=whole(0), help="seed of the environment and of the sampled actions"
+        "--seed", type=whole(0), help="seed for the environment and for sampling actions"
     )
     parser.add_argument(
         "--trust-pickle",
@@ -303,7 +303,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 
 
 def _longest(fpath: str, itr: int, env: Any) -> int:
-    """The time limit of the training if the environment has none of its own, else 0 (no limit)."""
+    """Return the training's time limit if the environment has none, else 0 (no limit)."""
     from spinup.envs.adapter import layers
     from spinup.policies.saved import load_policy
 

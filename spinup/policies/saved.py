@@ -1,6 +1,6 @@
-"""Reading a saved policy: its description (JSON) and its tensors (safetensors).
+"""Read a saved policy: its description (JSON) and its tensors (safetensors).
 
-Nothing is executed or unpickled, so a policy from a stranger is safe to open.
+Nothing is executed or unpickled, so even a policy from an untrusted source is safe to open.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from spinup.utils.errors import SpinupError
 def load_policy(
     path: str | os.PathLike[str], itr: int | str | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a saved policy: its description and its tensors, checked against their hash.
+    """Read a saved policy: its description, and its tensors, checked against their hash.
 
-    Nothing is executed or unpickled. Every failure is a ``SpinupError``.
+    Nothing is executed or unpickled. Every failure raises ``SpinupError``.
 
     Args:
         path: a run directory, or its ``pyt_save`` folder.
-        itr: the number of the save. None, ``'last'`` or -1 takes the save without a number, or the
-            highest number if there is none.
+        itr: the number of the save. None, ``'last'`` and -1 select the save without a number or, if
+            there is none, the save with the highest number.
     """
     folder = Path(path)
     if (folder / "pyt_save").is_dir():
@@ -39,8 +39,8 @@ def load_policy(
         meta = json.loads(read_file(folder / f"{name}.json"))
     except OSError as error:
         raise SpinupError(
-            f"cannot read {folder / name}.json ({error.strerror}); give a run directory that holds "
-            "a saved policy"
+            f"cannot read {folder / name}.json ({error.strerror}); pass a run directory that "
+            "contains a saved policy"
         ) from error
     except (ValueError, RecursionError) as error:
         raise SpinupError(
@@ -66,7 +66,7 @@ def load_policy(
 
 
 def _newest(folder: Path) -> str:
-    """The number of the newest policy; empty if there is one without a number."""
+    """Return the number of the newest policy, or '' if a policy without a number exists."""
     if (folder / "policy.json").exists():
         return ""
     numbers_found = [

@@ -1,4 +1,4 @@
-"""Clips of a policy, made without a display.
+"""Record clips of a policy without a display.
 
     from spinup.policies.loading import load_policy_and_env
     from spinup.policies.video import record_episodes
@@ -24,34 +24,34 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 
-# An environment without a time limit must not fill the disk.
+# Keeps an environment without a time limit from filling the disk.
 MAX_STEPS = 10_000
 DEFAULT_FPS = 30
-# Viewers show GIF frames shorter than 2/100 s for 10/100 s.
+# Viewers slow GIF frames shorter than 2/100 s down to 10/100 s.
 _GIF_FPS = 50
 # Packages whose exceptions mean that rendering is not available here.
 _DRAWING = ("mujoco", "OpenGL", "glfw")
 
 
 def has_display() -> bool:
-    """Whether a window can be opened."""
+    """Return whether a window can be opened."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def prepare_headless_rendering() -> None:
-    """Makes pygame and MuJoCo render without a display, if there is none.
+    """Set up pygame and MuJoCo to render without a display if there is none.
 
-    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL`, unless the user did. Call it before making the
+    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL` unless they are already set. Call it before creating the
     environment.
     """
     if has_display():
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     if "MUJOCO_GL" not in os.environ:
-        # Only a library that exists: `import mujoco` fails if it cannot load what MUJOCO_GL names,
-        # even in a program that never renders.
+        # Choose only a library that exists: `import mujoco` fails if it cannot load the one that
+        # MUJOCO_GL names, even in a program that never renders.
         for backend, library in (("egl", "EGL"), ("osmesa", "OSMesa")):
             if ctypes.util.find_library(library):
                 os.environ["MUJOCO_GL"] = backend
@@ -69,24 +69,24 @@ def record_episodes(
     seed: int | None = None,
     played: list[tuple[float, int]] | None = None,
 ) -> int:
-    """Runs episodes and records them to a `.gif` or `.mp4`.
+    """Run episodes and record them to a `.gif` or `.mp4`.
 
-    The file gets its name only when it is complete; a failure leaves an older file unchanged.
+    The file appears only when it is complete; a failure leaves an existing file unchanged.
 
     Args:
-        env: Environment made with `render_mode="rgb_array"`. It is not closed.
-        get_action: Gives the action for an observation.
-        path: File to write; its extension decides the format.
-        num_episodes: Episodes to record, one after the other.
-        max_ep_len: Longest episode, in steps; None or 0 means 10,000.
-        fps: Frames per second; None means the environment's (`metadata["render_fps"]`), or 30.
-        seed: Seed of the first reset; None draws one.
+        env: Environment created with `render_mode="rgb_array"`. It is not closed.
+        get_action: Function that returns the action for an observation.
+        path: File to write; its extension determines the format.
+        num_episodes: Number of episodes to record.
+        max_ep_len: Maximum episode length in steps; None or 0 means 10,000.
+        fps: Frames per second; None uses the environment's `metadata["render_fps"]`, or else 30.
+        seed: Seed for the first reset; None picks a random seed.
         played: A list to which the return and length of every episode are appended.
 
     Returns:
-        The number of frames recorded: one for the reset and one for each step of every episode. A
-        GIF above 50 frames per second keeps only every n-th frame, and stores identical frames in a
-        row as one longer frame.
+        The number of frames recorded: one for the reset and one for each step of every episode. If
+        `fps` exceeds 50, a GIF keeps only every n-th frame. A GIF stores consecutive identical
+        frames as one longer frame.
     """
     target = check_clip(path)
     suffix = target.suffix.lower()
@@ -117,7 +117,7 @@ def record_episodes(
 
 
 def check_clip(path: str | os.PathLike[str]) -> Path:
-    """The file for a clip, with its folder created; SpinupError if it cannot be written."""
+    """Create the folder for a clip and return its path; raise if it cannot be written."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in (".gif", ".mp4"):
@@ -127,10 +127,10 @@ def check_clip(path: str | os.PathLike[str]) -> Path:
     if suffix == ".mp4":
         _import_imageio()
     if target.is_dir():
-        raise SpinupError(f"{target} is a folder: give a file for the clip")
+        raise SpinupError(f"{target} is a folder: pass a file for the clip")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(target)  # whether a file can be made there
+        temporary = _temporary(target)  # checks that a file can be created there
         temporary.touch()
         temporary.unlink()
     except OSError as error:
@@ -141,7 +141,7 @@ def check_clip(path: str | os.PathLike[str]) -> Path:
 
 
 def _temporary(target: Path) -> Path:
-    # The extension stays at the end, because the writers choose the format by it.
+    # Keep the extension at the end, because the writers infer the format from it.
     return target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix.lower()}")
 
 
@@ -167,7 +167,7 @@ def _frames(
 
 
 def draw(env: Any) -> np.ndarray:
-    """One image of the environment as bytes, (height, width, 3); SpinupError if there is none."""
+    """Render the environment as a uint8 image (height, width, 3); raise if it cannot."""
     from gymnasium.error import DependencyNotInstalled
 
     try:
@@ -184,7 +184,7 @@ def draw(env: Any) -> np.ndarray:
         ) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRAWING:
-            raise  # the environment's own fault
+            raise  # a bug in the environment itself
         raise SpinupError(
             f"this environment cannot be drawn here ({_first_sentence(error)}): without a display, "
             "MuJoCo needs the library EGL or OSMesa and MUJOCO_GL=egl or MUJOCO_GL=osmesa"
@@ -217,8 +217,8 @@ def _write_gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
         for i, frame in enumerate(frames):
             if i % every == 0:
                 count += 1
-                # One palette per frame without dithering: a third of the size, and flat areas stay
-                # flat.
+                # Use one palette per frame without dithering: this cuts the size to a third and
+                # keeps flat areas flat.
                 yield Image.fromarray(frame).quantize(256, dither=Image.Dither.NONE)
 
     stream = images()
@@ -247,14 +247,14 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], fps: float) -> int:
         fps=fps,
         codec="libx264",
         quality=8,
-        macro_block_size=1,  # imageio would stretch the picture to multiples of 16
+        macro_block_size=1,  # otherwise imageio rescales images to multiples of 16
         ffmpeg_log_level="error",
     )
     count = 0
-    # Closed before the caller removes the file after a failure; ffmpeg would create it again.
+    # Close the writer before the caller deletes a failed file; ffmpeg would recreate it.
     with contextlib.closing(writer):
         for frame in frames:
-            # The color format that every player knows (yuv420p) has no odd sizes.
+            # yuv420p, the pixel format that every player supports, requires even sizes.
             odd = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
             writer.append_data(np.pad(frame, odd, mode="edge"))
             count += 1

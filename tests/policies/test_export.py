@@ -278,16 +278,16 @@ MALFORMED = [
     ("RUN", "the following arguments are required: --onnx" + HELP),
     ("--onnx p.onnx", "the following arguments are required: RUN" + HELP),
     ("RUN --onnx", "argument --onnx: expected one argument" + HELP),
-    ("RUN --onnx p.pt", "the file must end in .onnx, unlike 'p.pt': change the extension"),
+    ("RUN --onnx p.pt", "the file must end in .onnx, not 'p.pt': change the extension"),
     ("RUN --onnx no/p.onnx", "there is no folder no: create it, or choose another one"),
-    ("RUN --onnx dir.onnx", "dir.onnx is a folder: give a file"),
+    ("RUN --onnx dir.onnx", "dir.onnx is a folder: pass a file name"),
     (
         "nowhere --onnx p.onnx",
-        "nowhere is not a folder: give the run directory of a trained policy",
+        "nowhere is not a folder: pass the run directory of a trained policy",
     ),
     (
         "EMPTY --onnx p.onnx",
-        "EMPTY holds no saved policy: give the run directory of a trained policy",
+        "EMPTY contains no saved policy: pass the run directory of a trained policy",
     ),
     ("TF --onnx p.onnx", "TF" + NOT_HERE),
     ("PICKLED --onnx p.onnx", "PICKLED/model.pt" + PICKLE),
@@ -328,7 +328,7 @@ def test_a_pickled_module_is_exported_behind_the_opt_in(tmp_path, capsys):
         path.unlink()
     args = [str(run), "--onnx", str(tmp_path / "p.onnx"), "--trust-pickle"]
     assert export.main(args) == 2
-    assert "give its environment with --env" in capsys.readouterr().err
+    assert "pass its environment with --env" in capsys.readouterr().err
     assert export.main([*args, "--env", "CartPole-v1"]) == 0
     obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     wanted = ac.act(torch.as_tensor(obs), deterministic=True)

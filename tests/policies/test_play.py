@@ -180,7 +180,7 @@ def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
 def test_what_is_no_run_is_one_clear_sentence(tmp_path):
     with pytest.raises(SpinupError, match="not a folder"):
         loading.load_policy_and_env(tmp_path / "nowhere")
-    with pytest.raises(SpinupError, match="holds no saved policy"):
+    with pytest.raises(SpinupError, match="contains no saved policy"):
         loading.load_policy_and_env(tmp_path)
     with pytest.raises(SpinupError, match="itr must be the number of a save"):
         loading.which_save([])
@@ -194,8 +194,8 @@ def test_a_folder_of_runs_is_answered_with_one_of_them(tmp_path, place, capsys):
         save_run(tmp_path / "ppo" / f"ppo_s{seed}", make_env("CartPole-v1"))
     assert tp.main([str(tmp_path / place), "-nr"]) == 2
     assert capsys.readouterr().err == (
-        f"spinup: {tmp_path / place} holds no saved policy: give one of the 2 runs below it, such "
-        f"as {tmp_path}/ppo/ppo_s0\n"
+        f"spinup: {tmp_path / place} contains no saved policy: pass one of the 2 runs below it, "
+        f"such as {tmp_path}/ppo/ppo_s0\n"
     )
 
 
@@ -802,7 +802,7 @@ PICKLE = (
 NO_NAME = " does not name an argument of the environment: write --env_kwargs:name VALUE"
 MALFORMED = [
     ("", "the following arguments are required: RUN" + HELP),
-    ("nowhere", "nowhere is not a folder: give the run directory of a trained policy"),
+    ("nowhere", "nowhere is not a folder: pass the run directory of a trained policy"),
     ("RUN RUN", "unrecognized arguments: RUN" + HELP),
     ("RUN --determinstic", "there is no argument --determinstic; did you mean --deterministic?"),
     ("RUN --rneder", "there is no argument --rneder; did you mean --norender?"),
@@ -829,7 +829,7 @@ MALFORMED = [
         "RUN --env MountainCar-v0",
         "the policy was trained with the observation space Box([-4.8 -inf -0.41887903 -inf], [4.8 "
         "inf 0.41887903 inf], (4,), float32), but this environment has Box([-1.2 -0.07], [0.6 "
-        "0.07], (2,), float32): pass the one it was trained in with env=... (--env)",
+        "0.07], (2,), float32): pass its training environment with env=... (--env)",
     ),
     (
         "RUN --env CartPoel-v1",
@@ -853,7 +853,7 @@ MALFORMED = [
         "RUN --env_kwargs:max_episode_steps 0",
         "max_episode_steps must be a positive integer (or -1 for none), not 0",
     ),
-    ("EMPTY", "EMPTY holds no saved policy: give the run directory of a trained policy"),
+    ("EMPTY", "EMPTY contains no saved policy: pass the run directory of a trained policy"),
     ("TF", "TF" + NOT_HERE),
     ("PICKLED", "PICKLED/model.pt" + PICKLE),
 ]
@@ -1018,5 +1018,5 @@ def test_a_pickle_of_classes_that_are_not_here_is_one_sentence(tmp_path):
         torch.save(module.Net(2, 2), tmp_path / "model.pt")
     finally:
         del sys.modules["gone_module"]
-    with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*: run where its"):
+    with pytest.raises(SpinupError, match=r"cannot be opened .*gone_module.*: make its"):
         loading.load_policy_and_env(tmp_path, trust_pickle=True)
