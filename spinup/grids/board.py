@@ -1,6 +1,6 @@
-"""The progress of a grid: a table that redraws itself on a terminal, plain lines elsewhere.
+"""Show a grid's progress: a live table on a terminal, plain lines elsewhere.
 
-The numbers come from the ends of the cells' `progress.txt`, whichever process runs a cell.
+The numbers come from the last rows of each cell's `progress.txt`, whichever process runs the cell.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from spinup.grids.cells import Job
 from spinup.utils.progress import hms
 
 _TAIL_BYTES = 16384
-_WINDOW = 10  # number of epochs from which the speed is computed
+_WINDOW = 10  # number of recent epochs used to compute the speed
 _COLORS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
-# The order of preference if the screen has no room for all cells.
+# Which cells to show first if the screen has no room for all of them.
 _SHOWN_FIRST = ("failed", "running", "stopped", "waiting", "done")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The end of a `progress.txt`; None for what is missing."""
+    """The latest numbers in a `progress.txt`; missing ones are None."""
 
     epoch: int | None = None
     ret: float | None = None
@@ -38,7 +38,7 @@ class Progress:
 
 
 def read_progress(run: str | os.PathLike[str]) -> Progress:
-    """Progress from the last rows of a run, as far as they exist and can be read."""
+    """Read a run's progress from its last rows; numbers that cannot be read are None."""
     path = Path(run, "progress.txt")
     try:
         with open(path, "rb") as file:
@@ -51,12 +51,12 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
             age = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
     except OSError:
         return Progress()
-    rows = lines[1 if cut else 0 : -1]  # after the last line break, a row is still being written
+    rows = lines[1 if cut else 0 : -1]  # drop a row that is still being written
     if not rows or not header.endswith(b"\n"):
         return Progress()
     names = header.decode("utf-8", "replace").rstrip("\n").split("\t")
     last = _numbers(names, rows[-1])
-    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # single epochs vary in length
+    earlier = rows[max(0, len(rows) - 1 - _WINDOW) : -1]  # epochs vary in duration
     before = _numbers(names, earlier[0]) if earlier else {}
     epoch, seconds, steps = (last.get(k) for k in ("Epoch", "Time", "TotalEnvInteracts"))
     rate = each = None
@@ -84,13 +84,13 @@ def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
 
 @dataclass
 class Board:
-    """The cells of a grid and their states; `refresh` shows them if it is time."""
+    """The cells of a grid and their states; `refresh` shows them when an update is due."""
 
     title: str
     jobs: Sequence[Job]
     stream: TextIO = field(default_factory=lambda: sys.stdout)
     interval: float | None = (
-        None  # seconds between two updates of the table or of a running cell's line
+        None  # seconds between updates of the table, or of a running cell's line
     )
     clock: Callable[[], float] = time.monotonic
 
@@ -120,13 +120,13 @@ class Board:
             )
 
     def say(self, line: str) -> None:
-        """Print a line that stays, above the table if there is one."""
+        """Print a permanent line, above the table if there is one."""
         self._erase()
         print(line, file=self.stream, flush=True)
         self.refresh(now=self.live)
 
     def refresh(self, now: bool = False) -> None:
-        """Show the table again if it is outdated, or `now`."""
+        """Redraw the table if an update is due; with `now`, redraw it in any case."""
         assert self.interval is not None
         if not now and self.clock() - self._drawn < self.interval:
             return
@@ -137,7 +137,7 @@ class Board:
                     line = f"    {self.jobs[i].name}: running{self._summary(i)}"
                     print(line, file=self.stream, flush=True)
             return
-        size = shutil.get_terminal_size()  # asks the terminal, and knows COLUMNS and LINES
+        size = shutil.get_terminal_size()  # queries the terminal, and respects COLUMNS and LINES
         lines = self.lines(max(size.columns, 40), max(size.lines, 8))
         self._erase()
         self.stream.write("\n".join(lines) + "\n")
@@ -145,13 +145,13 @@ class Board:
         self._height = len(lines)
 
     def close(self) -> None:
-        """Leave the last table on the terminal."""
+        """Draw the table a last time and leave it on the terminal."""
         if self.live:
             self.refresh(now=True)
             self._height = 0
 
     def lines(self, columns: int, rows: int) -> list[str]:
-        """The table for a screen with this many columns and rows."""
+        """Format the table for a screen with this many columns and rows."""
         left = self.seconds_left()
         counts = ", ".join(
             f"{self.states.count(state)} {state}"
@@ -178,7 +178,7 @@ class Board:
 
     def _row(self, i: int, width: int, columns: int) -> str:
         name, state = self.jobs[i].name, self.states[i]
-        if len(name) > width:  # cells differ in the end of their names
+        if len(name) > width:  # cells' names differ at the end
             name = ".." + name[len(name) - width + 2 :]
         epoch, ret, rate, eta = self._numbers(i)
         row = f"{name:<{width}}  {state:<8} {epoch:>9} {ret:>9} {rate:>8} {eta:>8}"[:columns]
@@ -188,7 +188,7 @@ class Board:
         return f"{row[:at]}\x1b[{_COLORS[state]}m{row[at : at + 8]}\x1b[0m{row[at + 8 :]}"
 
     def _numbers(self, i: int) -> tuple[str, str, str, str]:
-        """Epoch, return, steps per second and time left of a cell, as text."""
+        """Format a cell's epoch, return, steps per second and remaining time."""
         progress, total = read_progress(self.jobs[i].output_dir), self._epochs[i]
         running = self.states[i] == "running"
         if self.states[i] == "waiting":
@@ -208,7 +208,7 @@ class Board:
         return max(0.0, epochs * progress.epoch_seconds - min(progress.age, progress.epoch_seconds))
 
     def seconds_left(self) -> float | None:
-        """An estimate of the time left, from the running cells; None if unknown."""
+        """Estimate the remaining time from the running cells; None if unknown."""
         running = [i for i, state in enumerate(self.states) if state == "running"]
         known = [(i, read_progress(self.jobs[i].output_dir)) for i in running]
         left = [self._cell_left(i, progress) for i, progress in known]
@@ -237,7 +237,7 @@ class Board:
 
 
 def _epochs(job: Job) -> int | None:
-    """The number of epochs of a cell, from its arguments or its function's defaults."""
+    """Return a cell's number of epochs, from its arguments or its function's defaults."""
     value = job.cell.kwargs.get("epochs")
     if value is None:
         try:

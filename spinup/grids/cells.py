@@ -1,10 +1,11 @@
-"""The cells of a grid: what each one is, its state, and how it is run.
+"""The cells of a grid: their definition, their state and how they run.
 
-A cell is immutable and has a hash over everything that determines its results. Its state is stored
+A cell is immutable and has a hash of everything that determines its results. Its state is stored
 next to the results, in `<data_dir>/<grid name>/.grid/<run name>/`: `state.json` (numbers and text,
 written atomically), `log.txt` (the output of its process) and a lock that is held while it runs.
-The same grid can therefore be started again at any time, by anyone, on any machine that sees the
-directory: finished cells are skipped, partial ones are resumed, and none runs twice at once.
+The same grid can therefore be launched again at any time, by anyone, on any machine with access to
+the directory: finished cells are skipped, partial ones are resumed, and no cell ever runs twice at
+the same time.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
 
 FORMAT = "spinup-cell-1"
-# Arguments about how a run is carried out, not what it computes: not part of a cell's hash.
+# Arguments that do not affect a run's results, so they are not part of a cell's hash.
 NOT_HASHED = frozenset({"resume", "overwrite", "progress", "logger_kwargs"})
-# Seconds to wait for another process that is running the cell and may be about to end.
+# Seconds to wait for another process that is running the cell and may be about to finish.
 WAIT_VARIABLE = "SPINUP_LOCK_WAIT"
 _MAX_DEPTH = 30
-_TAIL_LINES = 20  # of a traceback, in the report at the end
+_TAIL_LINES = 20  # lines of each traceback in the final report
 
 
 class CellsFailed(SpinupError):
-    """Some cells of a grid failed; the others ran. The command line exits with 1 for it."""
+    """Some cells of a grid failed, but the others ran; the command line then exits with 1."""
 
     exit_code = 1
 
 
 class CellFailed(Exception):
-    """One cell failed; its state holds the error."""
+    """One cell failed; its state contains the error."""
 
 
 class CellBusy(SpinupError):
@@ -60,7 +61,7 @@ class CellBusy(SpinupError):
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a grid: everything that `call_experiment` needs."""
+    """One run of a grid, with everything that `call_experiment` needs."""
 
     exp_name: str
     thunk: Callable[..., Any]
@@ -74,30 +75,30 @@ class Cell:
         return Cell, (self.exp_name, self.thunk, self.seed, dict(self.kwargs))
 
     def parts(self) -> dict[str, str]:
-        """A digest of each part of the cell, by name, to tell what has changed."""
+        """Return a digest of each part of the cell, by name, to detect what has changed."""
         parts = {f"{k}": digest(v) for k, v in self.kwargs.items() if k not in NOT_HASHED}
         own = {"(function)": self.thunk, "(name)": self.exp_name, "seed": self.seed}
         return {**parts, **{k: digest(v) for k, v in own.items()}}
 
     @property
     def hash(self) -> str:
-        """SHA-256 over the function, the arguments, the seed and the name."""
+        """The SHA-256 hash of the function, the arguments, the seed and the name."""
         return digest(self.parts())
 
 
 def digest(value: Any) -> str:
-    """A hash of `value`, the same in every process."""
+    """Return a hash of `value` that is the same in every process."""
     return hashlib.sha256(json.dumps(describe(value)).encode()).hexdigest()
 
 
 def describe(value: Any) -> Any:
-    """`value` as a tree of text and numbers that distinguishes different values.
+    """Describe `value` as a tree of text and numbers that differs for different values.
 
-    Lists and tuples are the same, and dicts and sets have no order. Functions and classes of
-    installed packages and of this one are identified by name. Any other function (a lambda, a
-    function in a script) is identified by its name, code, defaults and closure, but not by the
-    functions it calls. An environment is identified by its class and spec, any other object by its
-    class and attributes.
+    Lists and tuples are equivalent, and the order of dicts and sets does not matter. Functions
+    and classes of this package and of installed packages are identified by name. Any other function
+    (a lambda, a function in a script) is identified by its name, code, defaults and closure, but
+    not by the functions it calls. An environment is identified by its class and spec,
+    any other object by its class and attributes.
     """
     return _describe(value, frozenset())
 
@@ -167,7 +168,7 @@ def _describe_class(cls: type, above: frozenset[int]) -> Any:
     return ["class", cls.__qualname__, _describe(cls.__bases__, above), _describe(body, above)]
 
 
-# Attributes that Python adds to classes, which differ between processes or lines.
+# Class attributes added by Python that may differ between processes or source lines.
 _CLASS_NOISE = frozenset({"__module__", "__doc__", "__firstlineno__", "__static_attributes__"})
 
 
@@ -192,7 +193,7 @@ def _describe_object(value: Any, above: frozenset[int]) -> Any:
 
 @functools.cache
 def _is_installed(module: str | None) -> bool:
-    """Whether a module belongs to this package, the standard library or an installed package."""
+    """Return whether a module is ours, the standard library's or an installed package's."""
     if not module:  # code compiled from text
         return False
     if module.partition(".")[0] in ("spinup", "builtins"):
@@ -211,19 +212,19 @@ def _is_installed(module: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell with its place on the disk, as a start of the grid sends it to a process.
+    """A cell with its location on disk, as a launch of the grid sends it to a process.
 
     Attributes:
         name: name of the run.
-        cell: what to run.
-        hash, parts: those of the cell when the grid was started.
+        cell: the cell to run.
+        hash, parts: the cell's `hash` and `parts` when the grid was launched.
         output_dir: the run directory.
-        folder: where the cell's state, log and lock are.
-        launch: identifies this start of the grid, including replacements of lost processes.
-        threads: BLAS threads of a cell in its own process; None does not set them.
-        dated: the name contains a date, so another start is always another run, even in the same
-            second.
-        specs: environments that the user's program registered, for processes that did not.
+        folder: folder of the cell's state, log and lock.
+        launch: identifies this launch of the grid, including replacements of lost processes.
+        threads: number of BLAS threads of a cell in its own process; None leaves it unchanged.
+        dated: whether the name contains a date, so that every launch creates new runs, even within
+            the same second.
+        specs: environments that the user's program registered, for processes that lack them.
     """
 
     name: str
@@ -239,7 +240,7 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """The file with the output of its processes."""
+        """The file with the output of the cell's processes."""
         return Path(self.folder, "log.txt")
 
 
@@ -251,12 +252,12 @@ def make_jobs(
     threads: int | None = None,
     dated: bool = False,
 ) -> list[Job]:
-    """The jobs of a grid whose own folder is `grid_folder`."""
+    """Create the jobs of a grid whose own folder is `grid_folder`."""
     jobs: list[Job] = []
     for cell, chosen in zip(cells, output_dirs, strict=True):
         given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
         output_dir = os.fspath(given) if given is not None else chosen
-        # from the chosen directory, even if another was given: no two cells share it
+        # named after the chosen directory, which is unique, even if another one was passed
         name = os.path.basename(chosen)
         file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
         parts, folder = cell.parts(), str(grid_folder / file)
@@ -267,11 +268,11 @@ def make_jobs(
 
 
 def own_specs(cell: Cell) -> tuple[Any, ...]:
-    """The spec of a cell's environment if the user's program registered it in this process.
+    """Return the spec of a cell's environment if the user's program registered it.
 
-    Environments that installed packages register are found by other processes too.
+    Other processes can find the environments that installed packages register by themselves.
     """
-    gymnasium = sys.modules.get("gymnasium")  # not imported: nothing was registered
+    gymnasium = sys.modules.get("gymnasium")  # if it is not imported, nothing was registered
     spec: Any = getattr(gymnasium, "registry", {}).get(str(cell.kwargs.get("env_name")))
     entry = getattr(spec, "entry_point", None)
     while isinstance(entry, functools.partial):
@@ -284,7 +285,7 @@ def own_specs(cell: Cell) -> tuple[Any, ...]:
     spec = copy.copy(spec)
     if module == "__main__" and isinstance(
         entry, str
-    ):  # `__main__` is another module in another process
+    ):  # `__main__` is a different module in another process
         from gymnasium.envs.registration import load_env_creator
 
         spec.entry_point = load_env_creator(entry)
@@ -292,7 +293,7 @@ def own_specs(cell: Cell) -> tuple[Any, ...]:
 
 
 def _register(specs: Sequence[Any]) -> None:
-    """Register the environments that are not registered here."""
+    """Register the environments that this process lacks."""
     for spec in specs:
         import gymnasium
 
@@ -300,7 +301,7 @@ def _register(specs: Sequence[Any]) -> None:
 
 
 def read_state(job: Job) -> dict[str, Any]:
-    """The recorded state of a cell; empty if there is none or it cannot be read."""
+    """Read a cell's recorded state; return an empty dict if it is missing or unreadable."""
     try:
         state = json.loads(Path(job.folder, "state.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -314,7 +315,7 @@ def read_state(job: Job) -> dict[str, Any]:
 
 
 def write_state(job: Job, state: str, **more: Any) -> None:
-    """Record the state of a cell."""
+    """Record a cell's state."""
     os.makedirs(job.folder, exist_ok=True)
     run = Path(job.output_dir)
     record = {
@@ -339,14 +340,14 @@ def write_state(job: Job, state: str, **more: Any) -> None:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a cell ('skip', 'resume' or 'fresh'), and a sentence about it, or ''."""
+    """The action for a cell ('skip', 'resume' or 'fresh'), and an explanation or ''."""
 
     action: str
     note: str = ""
 
 
 def decide(job: Job) -> Decision:
-    """What to do with a cell, from its state, its run directory and the arguments given."""
+    """Decide whether to skip, resume or restart a cell, from its state, files and arguments."""
     state, run, kwargs = read_state(job), Path(job.output_dir), job.cell.kwargs
     same_launch = state.get("launch") == job.launch  # its process was lost or requeued
     if (kwargs.get("overwrite") or job.dated) and not same_launch:
@@ -365,7 +366,7 @@ def decide(job: Job) -> Decision:
         if not _is_another_run(state, run):
             return Decision("skip")
         if not kwargs.get("resume"):
-            note = f"{run} holds a different run from the one that {job.name} left there"
+            note = f"{run} contains a different run from the one that {job.name} left there"
             return Decision("fresh", f"{note}: it runs again, and that run is moved to .old/.")
     if kwargs.get("resume") or (kwargs.get("resume") is None and _can_resume(job.cell.thunk, run)):
         return Decision("resume")
@@ -375,29 +376,29 @@ def decide(job: Job) -> Decision:
 
 
 def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
-    """Whether the results of a finished cell still exist."""
+    """Return whether a finished cell's results still exist."""
     return (not state.get("directory") or run.is_dir()) and (
         not state.get("finished") or (run / ".finished").is_file()
     )
 
 
 def _marks(run: Path, length: int = -1) -> dict[str, Any]:
-    """What identifies the run in a directory: its configuration and its table so far."""
+    """Fingerprint the run in a directory by its configuration and its table so far."""
     try:
         with open(run / "progress.txt", "rb") as file:
             table = file.read(length)
         config = (run / "config.json").read_bytes()
     except OSError:
-        return {}  # a function that writes other files
+        return {}  # the function writes other files
     shas = {"config": hashlib.sha256(config), "table": hashlib.sha256(table)}
     return {"length": len(table), **{name: sha.hexdigest() for name, sha in shas.items()}}
 
 
 def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
-    """Whether another run, not started by the grid, has replaced a finished one.
+    """Return whether a run that the grid did not launch has replaced a finished run.
 
     A run with the same configuration has the same results, and a run that was only continued still
-    begins with the same rows.
+    begins with the same rows, so neither counts as another run.
     """
     then = state.get("results")
     if not isinstance(then, dict) or not isinstance(then.get("length"), int):
@@ -407,10 +408,10 @@ def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
 
 
 def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
-    """Whether the run directory holds a run that `thunk` can continue.
+    """Return whether the run directory contains a run that `thunk` can continue.
 
-    A function with `**kwargs` is assumed to be able to if there is a checkpoint; a function with an
-    argument `resume` can, even without one.
+    A function with a `resume` argument can continue any run; a function with `**kwargs` is assumed
+    to be able to continue if there is a checkpoint.
     """
     if takes(thunk, "resume"):
         return run.is_dir() and any(run.iterdir())
@@ -418,7 +419,7 @@ def _can_resume(thunk: Callable[..., Any], run: Path) -> bool:
 
 
 def takes(thunk: Callable[..., Any], name: str, hidden: bool = False) -> bool:
-    """Whether a function has an argument `name`; with `hidden`, also as part of `**kwargs`."""
+    """Return whether a function takes `name`; with `hidden`, `**kwargs` counts as well."""
     try:
         parameters = inspect.signature(thunk).parameters
     except (TypeError, ValueError):
@@ -429,14 +430,14 @@ def takes(thunk: Callable[..., Any], name: str, hidden: bool = False) -> bool:
     return found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
 
 
-# ----------------------------------------------------------------------------------- running one
+# ----------------------------------------------------------------------------------- running a cell
 
 
 @contextlib.contextmanager
 def holding(job: Job, wait: float) -> Iterator[None]:
-    """Hold the lock of a cell.
+    """Hold a cell's lock.
 
-    Another holder that is about to end (it saves its run first) gets `wait` seconds to do so.
+    If another process holds it, wait up to `wait` seconds for that process to save its run and end.
     """
     start = time.monotonic()
     told = False
@@ -462,12 +463,12 @@ def holding(job: Job, wait: float) -> Iterator[None]:
 
 
 def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str:
-    """Run a cell in this process, unless it is done; returns 'skip', 'fresh' or 'resume'.
+    """Run a cell in this process unless it is done; return 'skip', 'fresh' or 'resume'.
 
-    `CellFailed` means that its function raised an exception, which is recorded in the state. With
-    several MPI processes, each of them calls this: the first one writes the state, and exceptions
-    propagate unchanged, because they must end all processes. `wait` is how long to wait for another
-    process that is running the cell.
+    Raises `CellFailed` if its function raises an exception, which is recorded in the state. With
+    several MPI processes, every rank calls this function: rank 0 writes the state, and exceptions
+    propagate unchanged, because they must end all processes. `wait` is the number of seconds to
+    wait for another process that is running the cell.
     """
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
@@ -504,12 +505,12 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
 
 
 def _is_signal(code: Any) -> bool:
-    """Whether an exit status was caused by a signal; 255 is a status that a program chose."""
+    """Return whether a signal caused an exit status (255 is a status that a program chose)."""
     return isinstance(code, int) and 128 < code <= 128 + max(signal.Signals)
 
 
 def _tail(error: BaseException) -> str:
-    """The end of a traceback; for wrong input, only its message."""
+    """Return the end of a traceback; for a SpinupError, only its message."""
     if isinstance(error, SpinupError):
         return f"{type(error).__name__}: {error}"
     lines = "".join(traceback.format_exception(error)).rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""Experiments: where a run's files go, one run, and grids of runs.
+"""Run experiments: choose their directories, run one of them, or run a grid.
 
     from spinup import ppo_pytorch
     from spinup.grids.experiments import ExperimentGrid
@@ -10,8 +10,8 @@
     eg.run(ppo_pytorch)
 
 One experiment runs in this process, so that debuggers and tracebacks work as usual. A grid runs its
-cells in this process one after the other, or in `num_workers` processes side by side, or on a
-cluster. When it is started again, it skips finished cells and resumes partial ones.
+cells sequentially in this process, in parallel in `num_workers` processes, or on a cluster. When it
+is launched again, it skips finished cells and resumes partial ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
 _LINE = "-" * 80
 
 EXECUTORS = ("local", "ray", "slurm")
-# Arguments of `call_experiment` that the grid sets: they cannot be keys.
+# Arguments of `call_experiment` that the grid itself sets, so they cannot be keys.
 _OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
 
 __all__ = [
@@ -74,20 +74,20 @@ def setup_logger_kwargs(
 ) -> dict[str, str]:
     """Choose a run's directory and return the keyword arguments for its Logger.
 
-    Without a datestamp it is `<data_dir>/<exp_name>/<exp_name>_s<seed>`; with one,
-    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None` it
-    is the outer folder. Nothing is created here.
+    Without a datestamp, it is `<data_dir>/<exp_name>/<exp_name>_s<seed>`; with one, it is
+    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None`, it
+    is the outer folder. This function creates nothing.
 
     Args:
         exp_name: name of the experiment.
-        seed: the run's seed, which names its folder inside the experiment's.
-        data_dir: folder of all experiments; by default `spinup.user_config.DEFAULT_DATA_DIR`.
-        datestamp: put the date and time into the names (`FORCE_DATESTAMP` always does).
+        seed: the run's seed, which is part of its folder's name.
+        data_dir: folder for all experiments; by default `spinup.user_config.DEFAULT_DATA_DIR`.
+        datestamp: add the date and time to the names (`FORCE_DATESTAMP` always adds them).
     """
     if not isinstance(exp_name, str) or not exp_name:
         raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}")
-    # Read once: the two folders must agree around midnight, and so must the processes of a job (and
-    # its restarts).
+    # Read the clock once, so that both folders agree around midnight. A job's processes and
+    # restarts share its time.
     now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
     day, moment = "", ""
     if datestamp or user_config.FORCE_DATESTAMP:
@@ -101,13 +101,13 @@ def setup_logger_kwargs(
 
 
 def valid_str(v: Any) -> str:
-    """`v` as part of a file name: lower case, only letters, digits, `-` and `_`.
+    """Convert `v` to a part of a file name: only lower-case letters, digits, `-` and `_`.
 
     Functions and classes are replaced by their name, lists and tuples are joined by `-`, and any
     other character becomes `-`.
     """
     if isinstance(v, functools.partial):
-        return valid_str(v.func)  # its own repr holds a memory address
+        return valid_str(v.func)  # its own repr contains a memory address
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
     if isinstance(v, list | tuple):
@@ -124,16 +124,16 @@ def call_experiment(
     datestamp: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Run one experiment in this process and return what `thunk` returns.
+    """Run one experiment in this process and return the result of `thunk`.
 
-    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. An `env_name` among them becomes
-    `env_fn`, which uses `env_kwargs` if given. Entries of `logger_kwargs` override the chosen ones.
+    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. If they include `env_name`, it is
+    replaced by an `env_fn` that uses `env_kwargs`. `logger_kwargs` override the defaults.
 
     Args:
         exp_name: name of the experiment and of its folder.
-        thunk: a training function, or anything called like one.
+        thunk: a training function, or any callable with the same signature.
         seed: the run's seed.
-        num_cpu: number of processes; 'auto' means one per physical core, 1 or less only this one.
+        num_cpu: number of processes; 'auto' means one per physical core, 1 or less just this one.
         data_dir, datestamp: see `setup_logger_kwargs`.
         **kwargs: the other arguments of `thunk`.
     """
@@ -164,14 +164,14 @@ def call_experiment(
 
 
 def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-    """A picklable `env_fn` that makes a new `env_name` with every call."""
-    from spinup.envs import make_env  # imports gymnasium: not before it is needed
+    """Return a picklable `env_fn` that creates a new `env_name` on every call."""
+    from spinup.envs import make_env  # imports gymnasium, so delay it until needed
 
     return functools.partial(make_env, env_name, dict(env_kwargs or {}))
 
 
 def process_count(num_cpu: int | str) -> int:
-    """`num_cpu` as a number; 'auto' means one process per available physical core."""
+    """Return `num_cpu` as a number; 'auto' means one process per available physical core."""
     if num_cpu == "auto":
         from spinup.utils.mpi_launch import physical_cores
 
@@ -188,11 +188,11 @@ def _as_json(value: Any) -> str:
 
 
 class ExperimentGrid:
-    """Every combination of the values of several arguments, each run under its own name.
+    """All combinations of several arguments' values, each run under its own name.
 
-    The name of a run is the grid's name and, for each argument with several values, its shorthand
-    and the value, joined by `_`. Seeds are never part of it: runs that differ only in the seed
-    belong to one experiment.
+    A run's name consists of the grid's name and, for each argument with several values, its
+    shorthand and value, joined by `_`. Seeds are never part of the name: runs that differ only in
+    the seed belong to the same experiment.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -208,17 +208,15 @@ class ExperimentGrid:
         """Add an argument and the values it takes.
 
         Args:
-            key: name of the argument; `a:b` is entry `b` of the dict argument `a`.
+            key: name of the argument; `a:b` means entry `b` of the dict argument `a`.
             vals: a list of values; anything else, including a tuple, is one value.
-            shorthand: stands for the key in names; derived from the key by default.
-            in_name: put the value into names even if there is only one.
+            shorthand: abbreviates the key in names; derived from the key by default.
+            in_name: include the value in names even if there is only one.
         """
         if not isinstance(key, str) or not all(key.split(":")):
             raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}")
         if key in self.keys:
-            raise SpinupError(
-                f"the key '{key}' is already in the grid: give all its values at once"
-            )
+            raise SpinupError(f"the key '{key}' is already in the grid: add all its values at once")
         if shorthand is not None and (
             not isinstance(shorthand, str)
             or shorthand[:1] not in _LETTERS_AND_DIGITS - frozenset(string.digits)
@@ -230,7 +228,7 @@ class ExperimentGrid:
             )
         values = list(vals) if isinstance(vals, list) else [vals]
         if not values:
-            raise SpinupError(f"the key '{key}' has no values: give at least one")
+            raise SpinupError(f"the key '{key}' has no values: add at least one")
         if shorthand is None and user_config.DEFAULT_SHORTHAND:
             shorthand = self._default_shorthand(key)
         self.keys.append(key)
@@ -239,14 +237,14 @@ class ExperimentGrid:
         self.in_names.append(in_name)
 
     def _default_shorthand(self, key: str) -> str:
-        """The letters and digits among the first three characters of each part of `a:b`."""
+        """Keep the letters and digits among the first three characters of each part of `a:b`."""
         parts = (
             "".join(c for c in part[:3] if c in _LETTERS_AND_DIGITS) for part in key.split(":")
         )
         return "-".join(parts)
 
     def variant_name(self, variant: Mapping[str, Any]) -> str:
-        """The name of the experiment that `variant` (one of `variants()`) belongs to."""
+        """Return the name of the experiment that `variant` (from `variants()`) belongs to."""
         parts = [self.name]
         for key, vals, shorthand, in_name in zip(
             self.keys, self.vals, self.shs, self.in_names, strict=True
@@ -262,11 +260,11 @@ class ExperimentGrid:
         return "_".join(part for part in parts if part)
 
     def _variants(self, keys: Sequence[str], vals: Sequence[list[Any]]) -> list[dict[str, Any]]:
-        """All combinations as flat dicts; the last key changes fastest."""
+        """Return all combinations as flat dicts; the last key varies fastest."""
         return [dict(zip(keys, row, strict=True)) for row in itertools.product(*vals)]
 
     def variants(self) -> list[dict[str, Any]]:
-        """All combinations, `a:b` keys nested into dicts: the keyword arguments of each run."""
+        """Return each run's keyword arguments, with `a:b` keys nested into dicts."""
         return [_nested(flat) for flat in self._variants(self.keys, self.vals)]
 
     def print(self) -> None:
@@ -284,7 +282,7 @@ class ExperimentGrid:
         print(_LINE, flush=True)
 
     def cells(self, thunk: Callable[..., Any] | str) -> list[Cell]:
-        """The runs of the grid, in order, checked not to share a directory.
+        """Return the grid's runs, in order; raise if two of them would share a directory.
 
         `thunk` is the function to run, or the key of this grid whose values are the functions.
         """
@@ -314,7 +312,7 @@ class ExperimentGrid:
             if place in places:
                 raise SpinupError(
                     f"two runs of the grid would both be in {os.fspath(given)}: leave out "
-                    "logger_kwargs:output_dir, or give every run its own"
+                    "logger_kwargs:output_dir, or use a different one for every run"
                 )
             if place is not None:
                 places.add(place)
@@ -342,23 +340,24 @@ class ExperimentGrid:
     ) -> None:
         """Run every combination that is not done yet.
 
-        A single cell with `num_workers=1` is one `call_experiment`. With several, cells that an
-        earlier start of the grid has finished are skipped, and partial ones are resumed. A cell
-        that fails does not stop the others; `CellsFailed` reports it at the end.
+        A single cell with `num_workers=1` is run by `call_experiment`. In larger grids, cells that
+        an earlier launch has finished are skipped, and partial ones are resumed. A failed cell does
+        not stop the others; `CellsFailed` is raised at the end.
 
         Args:
             thunk: the function to run, or the key of this grid whose values are the functions.
             num_cpu: MPI processes per run, see `call_experiment`.
             data_dir, datestamp: see `setup_logger_kwargs`.
-            num_workers: cells that run side by side, each in its own process; 1 runs them in this
-                process one after the other. With ray and slurm, the maximum; 1 means no limit.
+            num_workers: number of cells to run in parallel, each in its own process; 1 runs them
+                sequentially in this process. With ray and slurm, it is a maximum, and 1 means no
+                limit.
             executor: 'local' (this machine), 'ray' or 'slurm'.
-            cpus_per_cell: threads of a cell in its own process, and CPUs it requests from a
-                cluster; None means 1.
-            gpus_per_cell: GPUs that a cell requests from a cluster.
-            ray_address: the Ray cluster; None uses the one that RAY_ADDRESS names or that runs on
-                this machine, else starts one here.
-            slurm_options: more options of `sbatch`, such as `{"partition": "gpu"}`.
+            cpus_per_cell: threads for each cell with its own process, and CPUs to request for it
+                from a cluster; None means 1.
+            gpus_per_cell: GPUs to request from a cluster for each cell.
+            ray_address: address of the Ray cluster; None uses RAY_ADDRESS, or a cluster running on
+                this machine, or else starts one here.
+            slurm_options: additional `sbatch` options, such as `{"partition": "gpu"}`.
         """
         from spinup.utils.mpi_tools import mpi_fork, proc_id
 
@@ -368,7 +367,7 @@ class ExperimentGrid:
             from spinup.grids.slurm_executor import check_options, run_slurm
 
             check_options(slurm_options, gpus_per_cell)
-        mpi_fork(process_count(num_cpu))  # before anything is printed: every process gets here
+        mpi_fork(process_count(num_cpu))  # before printing: every process gets here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
             for name in dict.fromkeys(cell.exp_name for cell in cells):
@@ -391,7 +390,7 @@ class ExperimentGrid:
             return
         where = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
         if executor != "local":
-            where = where.absolute()  # another machine does not have our working directory
+            where = where.absolute()  # other machines may use another working directory
         jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
         if proc_id() == 0:
             _check_place(Path(jobs[0].folder).parent)
@@ -416,7 +415,7 @@ class ExperimentGrid:
         datestamp: bool,
         threads: int | None,
     ) -> list[Job]:
-        """The cells with their places on the disk."""
+        """Create a job for each cell, with its location on disk."""
         folder = where
         if self.name:
             folder = Path(setup_logger_kwargs(self.name, None, where, datestamp)["output_dir"])
@@ -424,7 +423,7 @@ class ExperimentGrid:
             setup_logger_kwargs(cell.exp_name, cell.seed, where, datestamp)["output_dir"]
             for cell in cells
         ]
-        # an MPI job that was restarted after losing a process is still the same start of the grid
+        # an MPI job restarted after losing a process is still the same launch of the grid
         launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
         dated = datestamp or user_config.FORCE_DATESTAMP
         return make_jobs(cells, folder / ".grid", outputs, launch, threads, dated)
@@ -439,7 +438,7 @@ class ExperimentGrid:
         gpus_per_cell: float,
         ray_address: str | None,
     ) -> dict[str, str]:
-        """Run the jobs of `todo` in other processes; returns a message for each that failed."""
+        """Run the jobs in `todo` in other processes; return a message for each failed one."""
         from spinup.grids.board import Board
 
         board = Board(self.name or "grid", jobs)
@@ -462,7 +461,7 @@ class ExperimentGrid:
 def _check_options(
     executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
 ) -> None:
-    """Refuse options that do not work together, before anything is created."""
+    """Raise for options that do not work together, before anything is created."""
     from spinup.utils.mpi_tools import num_procs
 
     if executor not in EXECUTORS:
@@ -470,14 +469,14 @@ def _check_options(
     for name, value in (("num_workers", num_workers), ("cpus_per_cell", cpus_per_cell)):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not (whole and value >= 1) and not (name == "cpus_per_cell" and value is None):
-            raise SpinupError(f"{name} must be a whole number of at least 1, not {value!r}")
+            raise SpinupError(f"{name} must be a positive integer, not {value!r}")
     number = isinstance(gpus_per_cell, int | float) and not isinstance(gpus_per_cell, bool)
     if not number or not 0 <= gpus_per_cell < float("inf"):
-        raise SpinupError(f"gpus_per_cell must be a number, at least 0, not {gpus_per_cell!r}")
+        raise SpinupError(f"gpus_per_cell must be a non-negative number, not {gpus_per_cell!r}")
     if executor == "local" and gpus_per_cell:
         raise SpinupError(
             "gpus_per_cell requests GPUs from a cluster: use it with executor 'ray' or 'slurm', "
-            "and on this machine only device='cuda'"
+            "or use device='cuda' on this machine"
         )
     several = process_count(num_cpu) > 1 or num_procs() > 1
     if several and (executor != "local" or num_workers > 1):
@@ -488,7 +487,7 @@ def _check_options(
 
 
 def _check_place(folder: Path) -> None:
-    """Refuse a folder for the states of the cells that cannot be written."""
+    """Raise if the folder for the cells' states is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -500,13 +499,13 @@ def _check_place(folder: Path) -> None:
 
 
 def _survey(jobs: Sequence[Job]) -> list[Job]:
-    """Print what an earlier start of the grid has done; returns the jobs that remain."""
+    """Print which cells are already done or partial; return the jobs that remain."""
     decisions = [decide(job) for job in jobs]
     for decision in decisions:
         if decision.note:
             print(decision.note)
     if any(job.dated for job in jobs):
-        print("Every run has a date in its name and is new: nothing is skipped or resumed.")
+        print("Every run has a date in its name, so all runs are new: none is skipped or resumed.")
     count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
     if any(count.values()):
         again = f" To run all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
@@ -519,14 +518,14 @@ def _survey(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
-    """Run jobs in this process, one after the other; returns a message for each that failed."""
+    """Run jobs sequentially in this process; return a message for each failed one."""
     from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
 
     if proc_id() == 0:
         names = [job.name for job in _survey(jobs)]
         if num_procs() > 1:
-            # A cell that fails ends all processes and thereby the grid. When it is started again,
-            # the cells that have not run yet come first.
+            # A failed cell ends all processes and thus the grid. When the grid is launched again,
+            # cells that have not run yet come first.
             names.sort(key=lambda name: bool(read_state(_named(jobs, name))))
     todo = broadcast_object(names if proc_id() == 0 else None)
     failures: dict[str, str] = {}
@@ -546,7 +545,7 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
 def _say_how_to_continue(jobs: Sequence[Job]) -> None:
     done = sum(read_state(job).get("state") == "done" for job in jobs)
     print(
-        f"Stopped with {done} of {len(jobs)} cells done. The same command skips those and "
+        f"Stopped with {done} of {len(jobs)} cells done. The same command skips these cells and "
         "continues the others.",
         file=sys.stderr,
         flush=True,
@@ -558,7 +557,7 @@ def _named(jobs: Sequence[Job], name: str) -> Job:
 
 
 def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
-    """Print the end of every failed cell's traceback; returns one sentence about all of them."""
+    """Print the end of each failed cell's traceback; return a sentence that sums them up."""
     failed = [job for job in jobs if job.name in failures]
     for job in failed:
         where = f" (its output is in {job.log})" if job.log.exists() else ""
@@ -572,7 +571,7 @@ def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
 
 
 def _lookup(variant: Mapping[str, Any], key: str) -> Any:
-    """The value of `key` in a flat or a nested variant."""
+    """Return the value of `key` in a flat or nested variant."""
     if key in variant:
         return variant[key]
     value: Any = variant
@@ -582,7 +581,7 @@ def _lookup(variant: Mapping[str, Any], key: str) -> Any:
 
 
 def _pop(variant: dict[str, Any], key: str) -> Any:
-    """Remove and return the value of `key` from a nested variant, with dicts that become empty."""
+    """Remove and return the value of `key` in a nested variant; delete emptied dicts."""
     first, _, rest = key.partition(":")
     if not rest:
         return variant.pop(first)
@@ -593,7 +592,7 @@ def _pop(variant: dict[str, Any], key: str) -> Any:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """`{'a:b': 1, 'a:c': 2}` -> `{'a': {'b': 1, 'c': 2}}`; the values are not changed."""
+    """Convert `{'a:b': 1, 'a:c': 2}` to `{'a': {'b': 1, 'c': 2}}` without changing values."""
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         *parents, last = key.split(":")
@@ -613,7 +612,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_eg() -> ExperimentGrid:
-    """Make and print a small grid that shows nesting, booleans, shorthands and names."""
+    """Create and print a small grid that shows nesting, booleans, shorthands and names."""
     eg = ExperimentGrid(name="demo")
     eg.add("test:a", [1, 2, 3], "ta", True)
     eg.add("test:b", [True, False])

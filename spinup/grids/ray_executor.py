@@ -1,9 +1,9 @@
-"""Cells as tasks of a Ray cluster (extra `cluster`).
+"""Run cells as tasks on a Ray cluster (extra `cluster`).
 
-A task starts the same worker process as `num_workers` does on one machine, and waits for it. If its
-node or its Ray worker is lost, Ray gives the task to another node. The worker there continues from
-the checkpoint in the run directory, which all nodes must see under the same path. The lost worker
-process, if it still runs, holds the cell's lock until it has saved its run.
+A task starts the same worker process that `num_workers` uses on one machine, and waits for it. If
+its node or its Ray worker is lost, Ray reschedules the task on another node. The worker there
+continues from the checkpoint in the run directory, which must have the same path on all nodes. If
+the lost worker process is still running, it holds the cell's lock until it has saved its run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spinup.grids.cells import Cell, Job, read_state
 from spinup.grids.workers import ATTEMPTS, outcome, pack, start, stop, terminated
 from spinup.utils.errors import SpinupError
 
-RETRIES = 10  # number of lost nodes or Ray workers per cell
+RETRIES = 10  # maximum number of lost nodes or Ray workers per cell
 
 
 def run_ray(
@@ -32,14 +32,14 @@ def run_ray(
     gpus: float,
     address: str | None,
 ) -> dict[str, str]:
-    """Run jobs as Ray tasks; returns a message for each that failed, by name.
+    """Run jobs as Ray tasks; return a message for each failed job, by name.
 
     Args:
-        jobs: what to run.
+        jobs: the jobs to run.
         board: shows their progress.
-        most: number of tasks submitted at once; None submits all.
-        cpus, gpus: what each task requests.
-        address: address of the cluster; None finds one, or starts one here.
+        most: maximum number of tasks submitted at a time; None submits all.
+        cpus, gpus: resources that each task requests.
+        address: address of the cluster; None finds a running cluster, or starts one here.
     """
     packed = [pack(job) for job in jobs]
     ray = _ray()
@@ -70,7 +70,7 @@ def _connect(ray: Any, address: str | None) -> None:
     where = address or os.environ.get("RAY_ADDRESS") or "this machine"
     try:
         host, _, port = where.removeprefix("ray://").rpartition(":")
-        if port.isdecimal():  # Ray itself takes half a minute to find that there is no cluster
+        if port.isdecimal():  # Ray itself takes half a minute to notice a missing cluster
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         quiet = {"log_to_driver": False, "logging_level": "error"}
         if where != "this machine":
@@ -78,7 +78,7 @@ def _connect(ray: Any, address: str | None) -> None:
             return
         try:
             ray.init(address="auto", **quiet)
-        except ConnectionError:  # none is running: start one; we do not use its object store
+        except ConnectionError:  # none is running: start one, with a minimal object store
             small = {"include_dashboard": False, "object_store_memory": 100 << 20}
             ray.init(address="local", **small, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OverflowError, OSError) as error:
@@ -89,7 +89,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _check_resources(ray: Any, cpus: int, gpus: float, board: Board) -> None:
-    """Warn if no node can take a cell; a growing cluster may get one later."""
+    """Warn if no node can run a cell; an autoscaling cluster may add such a node later."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         board.say(
@@ -99,18 +99,18 @@ def _check_resources(ray: Any, cpus: int, gpus: float, board: Board) -> None:
 
 
 def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
-    """The body of a task: a worker process for one cell, replaced once if it is lost."""
+    """Run a worker process for one cell as a Ray task; replace it once if it is lost."""
     attempts = 0
     while True:
         process = start(job, packed)
         try:
             while process.poll() is None:
                 time.sleep(0.1)
-        finally:  # also if the task is cancelled, which raises KeyboardInterrupt
+        finally:  # also if the task is canceled, which raises KeyboardInterrupt
             stop({0: process})
         end = outcome(job, process.returncode)
         if end.state == "busy":
-            # A node that Ray has lost may still be working. It holds the lock: wait for it.
+            # A node that Ray has lost may still be running the cell: wait for its lock.
             continue
         attempts += 1
         if end.state not in ("lost", "stopped") or attempts == ATTEMPTS:
@@ -153,7 +153,7 @@ def _run(
 
 
 def _places(job: Job) -> Job:
-    """A job without its cell, which is sent packed and used only by the worker process."""
+    """Copy a job without its cell, which is sent packed and used only by the worker process."""
     cell = Cell(job.cell.exp_name, str, job.cell.seed, {})
     return dataclasses.replace(job, cell=cell, specs=())
 

@@ -1,14 +1,14 @@
-"""Cells as the tasks of a Slurm job array.
+"""Run cells as the tasks of a Slurm job array.
 
-`run_slurm` writes two files into the grid's folder: the cells, and a script whose task number i
-runs cell i. Every task takes the cell's lock, skips a finished cell and resumes a partial one.
-Tasks can therefore be requeued or submitted again at any time.
+`run_slurm` writes two files to the grid's folder: the cells, and a script whose task i runs cell i.
+Every task acquires its cell's lock, then skips a finished cell or resumes a partial one. Tasks can
+therefore be requeued or submitted again at any time.
 
-    python -m spinup.grids.slurm_executor CELLS SHA256      # in a task: runs the cell of its number
+    python -m spinup.grids.slurm_executor CELLS SHA256      # in a task: runs its cell
 
-Cells of registered algorithms with plain arguments are stored as JSON. Others (lambdas, your own
-classes) must be pickled. The script contains the SHA-256 of the file; a file that does not match is
-not opened.
+Cells of registered algorithms with plain arguments are stored as JSON; all others (such as lambdas
+and custom classes) are pickled. The script contains the SHA-256 hash of the cells' file; a file
+that does not match it is not opened.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OURS = (
     "output",
     "ntasks",
 )
-_WARNING_SECONDS = 120  # before the time limit: saving a run takes less
+_WARNING_SECONDS = 120  # warning time before the time limit; saving a run takes less
 
 
 def run_slurm(
@@ -52,14 +52,14 @@ def run_slurm(
     gpus: float,
     options: Mapping[str, Any] | None,
 ) -> Path:
-    """Write the script for these jobs, submit it if there is an `sbatch`, and return its path.
+    """Write the script for these jobs, submit it if `sbatch` exists, and return its path.
 
     Args:
-        jobs: what to run.
-        folder: the grid's folder, which every node must see.
+        jobs: the jobs to run.
+        folder: the grid's folder, which every node must be able to access.
         most: maximum number of tasks that run at once; 1 means no limit.
-        cpus, gpus: what each task requests.
-        options: more options of `sbatch`, by their long names.
+        cpus, gpus: resources that each task requests.
+        options: additional `sbatch` options, by their long names.
     """
     lines = check_options(options, gpus)
     if not jobs:
@@ -89,15 +89,15 @@ def run_slurm(
 
 
 def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
-    """The script's lines for the user's options; refuses those that are not possible."""
+    """Return the script's lines for the user's options; raise for invalid ones."""
     if gpus != int(gpus):
-        raise SpinupError(f"gpus_per_cell must be a whole number with Slurm, not {gpus:g}")
+        raise SpinupError(f"gpus_per_cell must be an integer with Slurm, not {gpus:g}")
     lines = []
     for key, value in (options or {}).items():
         name = str(key).replace("_", "-")
         if not _OPTION.fullmatch(name):
             raise SpinupError(
-                f"'{key}' is not an option of sbatch: give its long name, such as partition"
+                f"'{key}' is not an option of sbatch: use its long name, such as partition"
             )
         if name in _OURS:
             raise SpinupError(f"the Slurm option '{name}' is set by the grid itself: leave it out")
@@ -117,7 +117,7 @@ def _script(
     gpus: float,
     options: Sequence[str],
 ) -> str:
-    """The array script. Only the warning before the time limit requeues a task."""
+    """Write the array script. Only the warning before the time limit requeues a task."""
     throttle = f"%{most}" if most > 1 else ""
     output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
@@ -172,9 +172,9 @@ def _script(
 
 
 def _own_folders() -> list[str]:
-    """Folders of modules that are not installed: the script's folder, PYTHONPATH."""
+    """Find the folders of modules that are not installed: the script's folder, PYTHONPATH."""
     prefixes = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-    # not the prefixes themselves: people have their code in /usr/src, and venvs in their projects
+    # not the prefixes themselves: code may be in /usr/src, and venvs are often inside projects
     installed = {prefix / lib for prefix in prefixes for lib in ("lib", "lib64", "local/lib")}
     folders = [os.path.abspath(folder or ".") for folder in sys.path]
     return list(
@@ -190,7 +190,7 @@ def _own_folders() -> list[str]:
 
 
 def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
-    """The jobs as bytes, and the file's extension: JSON if nothing is lost by it."""
+    """Serialize the jobs and choose the file's extension; use JSON if it is lossless."""
     rows = [_row(job) for job in jobs]
     if all(row is not None for row in rows):
         return json.dumps(rows, indent=1).encode() + b"\n", ".json"
@@ -198,7 +198,7 @@ def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
 
     try:
         return cloudpickle.dumps(list(jobs)), ".pickle"
-    except Exception as error:  # pickling a user's object may raise anything
+    except Exception as error:  # pickling custom objects may raise anything
         raise SpinupError(
             f"these cells cannot be written to a file ({type(error).__name__}: {error}): create "
             "what cannot be pickled inside the function"
@@ -206,7 +206,7 @@ def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
 
 
 def _row(job: Job) -> dict[str, Any] | None:
-    """A job of a registered algorithm with plain arguments as JSON, else None."""
+    """Convert a job to JSON if it has a registered algorithm and plain arguments, else None."""
     name, kwargs = _registered(job.cell.thunk), dict(job.cell.kwargs)
     try:
         copy = json.loads(json.dumps(kwargs))
@@ -231,7 +231,7 @@ def _row(job: Job) -> dict[str, Any] | None:
 
 
 def _registered(thunk: Callable[..., Any]) -> str | None:
-    """The exported name of a training function, such as `ppo_pytorch`; None for others."""
+    """Return a training function's exported name, such as `ppo_pytorch`, or else None."""
     for row in registry.ROWS:
         for backend in row.backends:
             if getattr(thunk, "__module__", None) == row.module(backend):
@@ -241,7 +241,7 @@ def _registered(thunk: Callable[..., Any]) -> str | None:
 
 
 def _load(path: Path, sha256: str) -> list[Job]:
-    """The jobs in a file, which must be the one that belongs to the script."""
+    """Load the jobs from the file that belongs to the script, checked against its hash."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -268,7 +268,7 @@ def _job(row: dict[str, Any]) -> Job:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cell whose number Slurm gives this task; returns the exit status."""
+    """Run the cell that Slurm assigned to this task and return the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     number = os.environ.get("SLURM_ARRAY_TASK_ID", "")
     try:

@@ -1,11 +1,11 @@
-"""Cells side by side on this machine, each in a new process.
+"""Run cells in parallel on this machine, each in a new process.
 
-A worker is `python -m spinup.grids.workers`, started with a pipe as its standard input. The cell
-arrives through that pipe, pickled by the process that started the worker: nothing is passed in
-argv, and no file is opened. The pipe stays open as long as the launcher lives. When it closes (on
-Linux, as soon as the launcher dies), the worker saves its run as on SIGTERM and ends. A killed
-launcher therefore leaves nothing behind that would run a cell a second time; until then, the worker
-holds the cell's lock.
+A worker is `python -m spinup.grids.workers`, started with a pipe as its standard input. The
+launcher (the process that started the worker) sends it the pickled cell through that pipe: nothing
+is passed in argv, and no file is opened. The pipe stays open as long as the launcher lives. When it
+closes (on Linux, as soon as the launcher dies), the worker saves its run, as on SIGTERM, and exits.
+The worker holds the cell's lock until then, so killing the launcher never causes a cell to run
+twice at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
 from spinup.utils.errors import SpinupError
 
 BUSY = 75  # exit status: another process is running this cell
-ATTEMPTS = 2  # number of processes before a cell counts as failed
+ATTEMPTS = 2  # number of processes to try before a cell counts as failed
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _GRACE = 60.0  # seconds that a worker has to save its run
 _HEADER = struct.Struct("<QQ")
@@ -41,14 +41,14 @@ _HEADER = struct.Struct("<QQ")
 
 
 def main() -> int:
-    """Run one cell, read from standard input."""
-    # A shell may ignore these signals for background processes.
+    """Read one cell from standard input and run it."""
+    # Background processes may inherit these signals as ignored from the shell.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asked = threading.Lock()  # held once we were asked to end
+    asked = threading.Lock()  # acquired once this worker is asked to end
     if sys.platform == "linux":
-        # Not SIGTERM itself: the kernel sends the signal once for each thread of the launcher that
-        # dies, and a second SIGTERM would end the run before it is saved.
+        # Do not use SIGTERM itself: the kernel sends the signal for each thread of the launcher
+        # that dies, and a second SIGTERM would end the run before it is saved.
         signal.signal(signal.SIGUSR2, lambda number, frame: _ask_to_end(asked))
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl.h
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGUSR2)
@@ -59,7 +59,7 @@ def main() -> int:
     except EOFError:
         return 1  # the launcher is gone already
     threading.Thread(target=_end_with_launcher, args=(asked,), daemon=True).start()
-    # the user's modules are where the launcher found them
+    # import the user's modules from the folders where the launcher found them
     sys.path += [folder for folder in header["sys_path"] if folder not in sys.path]
     if os.path.isdir(header["cwd"]):
         os.chdir(header["cwd"])
@@ -82,7 +82,7 @@ def main() -> int:
 def _read(size: int) -> bytes:
     """Read exactly `size` bytes from the pipe.
 
-    Not through `sys.stdin`: the watching thread would hold its lock when the interpreter ends.
+    This avoids `sys.stdin`, whose lock the watching thread would still hold at interpreter exit.
     """
     data = bytearray()
     while len(data) < size:
@@ -94,13 +94,13 @@ def _read(size: int) -> bytes:
 
 
 def _ask_to_end(asked: threading.Lock) -> None:
-    """Send SIGTERM to ourselves, once."""
+    """Send SIGTERM to this process, but only once."""
     if asked.acquire(blocking=False):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end_with_launcher(asked: threading.Lock) -> None:
-    """Save and stop when the launcher's end of the pipe closes, however it died."""
+    """Save and stop when the launcher's end of the pipe closes, whatever the reason."""
     with contextlib.suppress(EOFError):
         _read(1)
     _ask_to_end(asked)
@@ -112,12 +112,12 @@ def _end_with_launcher(asked: threading.Lock) -> None:
 
 
 def pack(job: Job) -> bytes:
-    """A job as the bytes for a worker's standard input."""
+    """Serialize a job to the bytes for a worker's standard input."""
     import cloudpickle
 
     try:
         payload = cloudpickle.dumps(job)
-    except Exception as error:  # pickling a user's object may raise anything
+    except Exception as error:  # pickling custom objects may raise anything
         raise SpinupError(
             f"{job.name} cannot be sent to another process ({type(error).__name__}: {error}): "
             "create what cannot be pickled inside the function, or run with num_workers=1"
@@ -147,20 +147,20 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
         process.stdin.write(packed)
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has already ended; its status tells why
+        pass  # the worker has already exited; its exit status shows why
     return process
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the process of a cell ended ('done', 'failed', 'stopped', 'lost' or 'busy'), and why."""
+    """How a cell's process ended ('done', 'failed', 'stopped', 'lost' or 'busy'), and why."""
 
     state: str
     detail: str = ""
 
 
 def outcome(job: Job, status: int) -> Outcome:
-    """The outcome of a cell whose worker ended with `status` (negative: by a signal)."""
+    """Return the outcome of a cell whose worker exited with `status` (negative: by signal)."""
     if status == 0:
         return Outcome("done")
     if status == BUSY:
@@ -177,7 +177,7 @@ def outcome(job: Job, status: int) -> Outcome:
 
 
 def log_tail(job: Job, lines: int = 15) -> str:
-    """The last lines of a cell's log."""
+    """Return the last lines of a cell's log."""
     try:
         with open(job.log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
@@ -188,14 +188,14 @@ def log_tail(job: Job, lines: int = 15) -> str:
 
 
 def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, str]:
-    """Run jobs side by side; returns a message for each that failed, by name.
+    """Run jobs in parallel; return a message for each failed job, by name.
 
-    On Ctrl-C and SIGTERM, the workers are asked to save their runs; after that, KeyboardInterrupt
-    or SystemExit continues.
+    On Ctrl-C and SIGTERM, the workers are asked to save their runs; then KeyboardInterrupt or
+    SystemExit propagates.
     """
     packed = [
         pack(job) for job in jobs
-    ]  # all of them first: nothing starts if one cannot be packed
+    ]  # pack all jobs first, so that nothing starts if one cannot be packed
     index = {job.name: i for i, job in enumerate(board.jobs)}
     waiting = deque(range(len(jobs)))
     attempts = [0] * len(jobs)
@@ -234,7 +234,7 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
 
 
 class _Terminated(SystemExit):
-    """SIGTERM as an exception, with its exit status."""
+    """Raised on SIGTERM, with the corresponding exit status."""
 
 
 @contextlib.contextmanager
@@ -255,9 +255,9 @@ def terminated() -> Iterator[None]:
 
 
 def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
-    """Ask workers to save and end; kill those that do not, or all of them on a second Ctrl-C.
+    """Ask workers to save and exit; kill those that do not, or all of them on a second Ctrl-C.
 
-    Returns the numbers of the workers that were asked.
+    Returns the numbers of all these workers.
     """
     for process in running.values():
         with contextlib.suppress(ProcessLookupError):

@@ -353,7 +353,7 @@ def test_a_run_that_has_taken_the_place_of_a_cell_is_not_taken_for_it(trainer, c
     put_a_run(runs[2], "more epochs", "Epoch\tTime\n0\t1.25\n1\t2.5\n")  # continued
     capsys.readouterr()
     assert trainer.run() == FRESH[:1]
-    sentence = f"{runs[0]} holds a different run from the one that g_s0 left there: it runs again"
+    sentence = f"{runs[0]} contains a different run from the one that g_s0 left there: it runs "
     assert sentence in capsys.readouterr().out
     assert trainer.run() == []
     state = trainer.folder / "g" / ".grid" / "g_s1" / "state.json"
@@ -416,11 +416,11 @@ def test_a_single_cell_is_one_call_and_keeps_no_books(trainer):
     ("options", "sentence"),
     [
         ({"executor": "kubernetes"}, "executor must be one of local, ray, slurm"),
-        ({"num_workers": 0}, "num_workers must be a whole number of at least 1"),
+        ({"num_workers": 0}, "num_workers must be a positive integer"),
         ({"num_workers": 2.0}, "num_workers must be a whole number"),
         ({"num_workers": True}, "num_workers must be a whole number"),
         ({"cpus_per_cell": 0}, "cpus_per_cell must be"),
-        ({"gpus_per_cell": -1}, "gpus_per_cell must be a number, at least 0"),
+        ({"gpus_per_cell": -1}, "gpus_per_cell must be a non-negative number"),
         ({"gpus_per_cell": 1}, "gpus_per_cell requests GPUs from a cluster"),
         ({"num_workers": 2, "num_cpu": 2}, "cannot have several MPI processes"),
         ({"executor": "ray", "num_cpu": 2}, "cannot have several MPI processes"),

@@ -207,9 +207,9 @@ def test_a_changed_file_of_cells_is_not_opened(plain, tmp_path, monkeypatch):
     ("options", "sentence"),
     [
         ({"slurm_options": {"array": "1"}}, "'array' is set by the grid itself"),
-        ({"slurm_options": {"p\nx": "1"}}, "is not an option of sbatch: give its long name"),
+        ({"slurm_options": {"p\nx": "1"}}, "is not an option of sbatch: use its long name"),
         ({"slurm_options": {"time": "1\n#SBATCH --x"}}, "must be printable text"),
-        ({"gpus_per_cell": 0.5}, "gpus_per_cell must be a whole number with Slurm"),
+        ({"gpus_per_cell": 0.5}, "gpus_per_cell must be an integer with Slurm"),
     ],
 )
 def test_options_that_cannot_be_are_refused(plain, tmp_path, options, sentence):
