@@ -1,6 +1,6 @@
 """Deep reinforcement learning you can read, run, trust and resume.
 
-Everything here is looked up when it is first used: `import spinup` loads no framework, and
+Names are imported on first use: `import spinup` loads no framework, and
 `from spinup import ppo_pytorch` loads only what PPO needs.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spinup import registry
 from spinup.utils.errors import SpinupError, nearest
 
-if TYPE_CHECKING:  # for editors and type checkers; at run time the registry decides
+if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry resolves the names
     from spinup.algos.pytorch.acer.acer import acer
     from spinup.algos.pytorch.acer.acer import acer as acer_pytorch
     from spinup.algos.pytorch.ddpg.ddpg import ddpg
@@ -42,7 +42,7 @@ _MODULES = ("algos", "envs", "run", "user_config", "utils")
 
 
 def __getattr__(name: str) -> Any:
-    """Import what an exported name stands for (PEP 562)."""
+    """Import the object behind an exported name on first use (PEP 562)."""
     if name in registry.exports():
         return registry.load(name)
     if name in _LOGGERS:

@@ -27,21 +27,21 @@ from spinup.policies.video import prepare_headless_rendering, record_episodes
 from spinup.utils.errors import SpinupError
 
 PRESET = "ppo-CartPole-v1.json"
-# The return at which CartPole-v1 counts as solved; the longest episode gives 500.
+# The return at which CartPole-v1 counts as solved; the maximum is 500.
 TARGET = 475.0
 EPISODES = 20
 CLIP_STEPS = 250
 
 
 def load_preset(name: str = PRESET) -> dict[str, Any]:
-    """A file of `spinup/presets`: keyword arguments of the algorithm, and `env`."""
+    """Read a file from `spinup/presets`: the algorithm's keyword arguments, and `env`."""
     text = resources.files("spinup.presets").joinpath(name).read_text(encoding="utf-8")
     preset: dict[str, Any] = json.loads(text)
     return preset
 
 
 def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
-    """Train PPO with `preset` in `run_dir`, with a progress bar; returns the seconds it took."""
+    """Train PPO with `preset` in `run_dir`, with a progress bar; return the seconds it took."""
     from spinup import ppo_pytorch
     from spinup.envs import make_env
 
@@ -59,10 +59,10 @@ def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
 
 
 def evaluate(run_dir: Path, episodes: int = EPISODES, seed: int = 0) -> np.ndarray:
-    """Returns of the final, deterministic policy, one per episode."""
+    """Return the episode returns of the final, deterministic policy."""
     env, get_action = load_policy_and_env(run_dir, deterministic=True)
     try:
-        # Not the training seed: the policy has already seen its first episodes.
+        # Use another seed than in training, whose first episodes the policy has already seen.
         return np.array(
             [r for r, _ in run_episodes(env, get_action, None, episodes, seed=10_000 + seed)]
         )
@@ -71,7 +71,7 @@ def evaluate(run_dir: Path, episodes: int = EPISODES, seed: int = 0) -> np.ndarr
 
 
 def record(run_dir: Path, path: Path, seed: int = 0) -> int:
-    """Record a clip of the final policy; returns the number of frames."""
+    """Record a clip of the final policy and return the number of frames."""
     env, get_action = load_policy_and_env(run_dir, deterministic=True, render_mode="rgb_array")
     try:
         return record_episodes(env, get_action, path, max_ep_len=CLIP_STEPS, seed=20_000 + seed)
@@ -80,7 +80,7 @@ def record(run_dir: Path, path: Path, seed: int = 0) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train, evaluate, plot and record; returns 0 if the pole stays up, else 1."""
+    """Train, evaluate, plot and record; return 0 if the pole stays up, else 1."""
     parser = argparse.ArgumentParser(
         prog="python -m spinup.quickstart", description=__doc__.split("\n")[0]
     )
@@ -104,7 +104,7 @@ def _quickstart(out: Path, seed: int) -> int:
     print(f"Training PPO on {preset['env']} for {steps} steps (about a minute).", flush=True)
     seconds = train(run_dir, preset, seed)
     returns = evaluate(run_dir, seed=seed)
-    # With a slash at the end it is this folder only, not all that begin like it.
+    # The final slash selects only this folder, not all folders with this prefix.
     make_plots([f"{run_dir}/"], save=curve)
     record(run_dir, clip, seed)
     average = float(returns.mean())
@@ -127,7 +127,7 @@ def _quickstart(out: Path, seed: int) -> int:
 
 
 def _check_that_it_can_be_drawn(env_id: str) -> None:
-    """Fail before the training if the environment cannot be rendered."""
+    """Raise before training starts if the environment cannot be rendered."""
     from spinup.envs import make_env
     from spinup.policies.video import draw
 

@@ -1,6 +1,6 @@
-"""The algorithms: one row each. The exports, the command line, the docs and the tests read it.
+"""The table of algorithms, used by the exports, the command line, the docs and the tests.
 
-No framework is imported here; `load` imports the module of one algorithm when asked.
+This module imports no framework; `load` imports one algorithm's module on demand.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from spinup import user_config
 from spinup.utils.errors import SpinupError, nearest
 
-# The package that failed to import -> what to install with pip.
+# Package that failed to import -> package to install with pip.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row: an algorithm and where it can be used.
+    """One row of the table: an algorithm and where it can be used.
 
     Attributes:
-        name: name of the function, of its module and of its folder.
-        backends: folders under `spinup/algos` that implement it, preferred one first.
+        name: name of the function, its module and its folder.
+        backends: folders under `spinup/algos` that implement it, the preferred backend first.
         action_spaces: names of the Gymnasium action spaces that it supports.
         observation: 'vector' (a flattened Box) or 'goal' (a dict with a desired goal).
-        mpi: whether it can run on several processes (`--cpu`).
+        mpi: whether it can run in several processes (`--cpu`).
         on_policy: whether it learns only from data of the current policy.
     """
 
@@ -38,11 +38,11 @@ class Algorithm:
     on_policy: bool
 
     def module(self, backend: str) -> str:
-        """The dotted name of the module that holds the training function."""
+        """Return the dotted name of the module that contains the training function."""
         return f"spinup.algos.{backend}.{self.name}.{self.name}"
 
     def default_backend(self) -> str:
-        """The backend that the user configured if it exists, else the first."""
+        """Return the configured backend if the algorithm has it, else the first one."""
         wanted = user_config.DEFAULT_BACKEND.get(self.name)
         return wanted if wanted in self.backends else self.backends[0]
 
@@ -64,19 +64,19 @@ ROWS: tuple[Algorithm, ...] = (
 
 
 def algorithms() -> tuple[str, ...]:
-    """The names of all algorithms, in the order of the rows."""
+    """Return the names of all algorithms, in table order."""
     return tuple(row.name for row in ROWS)
 
 
 def exports() -> tuple[str, ...]:
-    """Every name under which `spinup` exports a training function."""
+    """Return every name under which `spinup` exports a training function."""
     return tuple(
         name for row in ROWS for name in (row.name, *(f"{row.name}_{b}" for b in row.backends))
     )
 
 
 def get(name: str) -> Algorithm:
-    """The row of `name`; SpinupError, with the nearest name, if there is none."""
+    """Return the row of `name`; raise SpinupError, with the nearest name, if there is none."""
     for row in ROWS:
         if row.name == name:
             return row
@@ -87,12 +87,12 @@ def get(name: str) -> Algorithm:
 
 
 def backends(name: str) -> tuple[str, ...]:
-    """The backends that implement `name`."""
+    """Return the backends that implement `name`."""
     return get(name).backends
 
 
 def resolve(spec: str) -> tuple[str, str]:
-    """`'ppo'` or `'ppo_pytorch'` -> `('ppo', 'pytorch')`; SpinupError for anything else."""
+    """Resolve `'ppo'` or `'ppo_pytorch'` to `('ppo', 'pytorch')`; raise if it is unknown."""
     for row in ROWS:
         if spec == row.name:
             return row.name, row.default_backend()
@@ -116,7 +116,7 @@ def load(name: str, backend: str | None = None) -> Callable[..., Any]:
         name, backend = resolve(name)
     row = get(name)
     if backend not in row.backends:
-        resolve(f"{name}_{backend}")  # raises with the sentence for it
+        resolve(f"{name}_{backend}")  # raises the error for an unknown backend
     try:
         module = importlib.import_module(row.module(backend))
     except ModuleNotFoundError as error:

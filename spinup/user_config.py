@@ -1,15 +1,15 @@
-"""Settings for all experiments; change the values here.
+"""Settings for all experiments; edit the values here.
 
 The environment variable `SPINUP_DATA_DIR` overrides `DEFAULT_DATA_DIR`.
 """
 
 import os
 
-# The folder for run directories if no `data_dir` is given. A relative path starts at the working
-# directory at the time when a run starts.
+# The folder for run directories if `data_dir` is not set. A relative path is resolved against the
+# working directory when a run starts.
 DEFAULT_DATA_DIR = os.environ.get("SPINUP_DATA_DIR") or "data"
 
-# The backend that a bare algorithm name means (`spinup.ppo`, `python -m spinup.run ppo`).
+# The backend that a bare algorithm name selects (`spinup.ppo`, `python -m spinup.run ppo`).
 DEFAULT_BACKEND = {
     "reinforce": "pytorch",
     "vpg": "pytorch",
@@ -20,11 +20,11 @@ DEFAULT_BACKEND = {
     "sac": "pytorch",
 }
 
-# True puts the date into the name of every run directory.
+# If True, the name of every run directory includes the date.
 FORCE_DATESTAMP = False
 
-# True shortens the keys in the names of grid experiments (`ac_kwargs:hidden_sizes` -> `ac-hid`).
+# If True, abbreviate keys in the names of grid experiments (`ac_kwargs:hidden_sizes` -> `ac-hid`).
 DEFAULT_SHORTHAND = True
 
-# Seconds between printing a grid and starting it: time to press Ctrl-C.
+# Seconds to wait between printing a grid and starting it, which leaves time to press Ctrl-C.
 WAIT_BEFORE_LAUNCH = 0

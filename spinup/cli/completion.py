@@ -22,7 +22,7 @@ from spinup.utils.errors import SpinupError
 
 # Flags of training commands whose value is a path.
 _PATHS = ("--config", "--data_dir", "--hostfile", "--logger_kwargs:output_dir")
-# Commands whose other words are run directories.
+# Commands whose positional arguments are run directories.
 _RUNS = ("plot", "compare", "test_policy", "export")
 
 
@@ -31,9 +31,9 @@ class Words:
     """The words that can be completed.
 
     Attributes:
-        commands: the first word.
+        commands: the possible first words.
         flags: command -> its flags.
-        values: flag -> its values, where they can be listed.
+        values: flag -> its values, if they can be listed.
     """
 
     commands: tuple[str, ...]
@@ -42,7 +42,7 @@ class Words:
 
 
 def collect() -> Words:
-    """All words to complete, from the registry, the source files and Gymnasium."""
+    """Collect all words from the registry, the source files and Gymnasium."""
     from spinup.cli import flags as known
     from spinup.cli.main import TOOLS
 
@@ -67,12 +67,12 @@ def collect() -> Words:
 
 
 def _choices(argument: str) -> tuple[str, ...]:
-    """The names among the values of an argument."""
+    """Return the named values of an argument."""
     return tuple(word for word in ARGUMENTS[argument].domain.words if isinstance(word, str))
 
 
 def _source(module: str) -> ast.Module | None:
-    """The syntax tree of one of our modules, which is not imported; None if it has no file."""
+    """Parse one of our modules without importing it; return None if it has no file."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return None
@@ -80,7 +80,7 @@ def _source(module: str) -> ast.Module | None:
 
 
 def _signature(module: str, name: str) -> list[str]:
-    """The arguments of a training function; those that are a dict end in a colon."""
+    """Return a training function's arguments; names of dict arguments end in a colon."""
     tree = _source(module)
     found = [n for n in (tree.body if tree else []) if isinstance(n, ast.FunctionDef)]
     function = next(n for n in found if n.name == name)
@@ -89,7 +89,7 @@ def _signature(module: str, name: str) -> list[str]:
 
 
 def _tool_flags(module: str) -> tuple[str, ...]:
-    """The long flags of a module's parser."""
+    """Return the long flags of a module's parser."""
     tree = _source(module)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)] if tree else []
     found = {"--help"}
@@ -104,7 +104,7 @@ def _tool_flags(module: str) -> tuple[str, ...]:
 def _environments() -> tuple[str, ...]:
     import gymnasium
 
-    import spinup.envs  # noqa: F401  registers ours
+    import spinup.envs  # noqa: F401  registers our environments
 
     return tuple(sorted(gymnasium.registry))
 
@@ -113,7 +113,7 @@ def _environments() -> tuple[str, ...]:
 
 
 def _grouped(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
-    """(keys as a `case` pattern, words); equal lists are written once."""
+    """Return (keys as a `case` pattern, words) pairs; keys with equal words share one pair."""
     keys: dict[tuple[str, ...], list[str]] = {}
     for key, words in table.items():
         keys.setdefault(words, []).append(key)
@@ -126,11 +126,11 @@ def _cases(rows: Iterable[tuple[str, str]], command: str, indent: int) -> str:
 
 
 def bash(words: Words) -> str:
-    """The script for bash."""
+    """Generate the script for bash."""
     return f"""\
 # Tab completion of spinup for bash, written by `spinup completion bash`.
 _spinup() {{
-    # Not COMP_WORDS: bash splits its words at every colon.
+    # Avoid COMP_WORDS, because bash splits it at every colon.
     local line=${{COMP_LINE:0:COMP_POINT}} cur flag='' word='' words=() list=''
     cur=${{line##*[[:space:]]}}
     read -ra words <<< "${{line%"$cur"}}"
@@ -175,7 +175,7 @@ _spinup_paths() {{
     compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen -f -- "$1"))
 }}
-# Bash replaces only what follows the last colon, so answers contain only that.
+# Bash replaces only the text after the last colon, so keep only that part of each reply.
 _spinup_after_colon() {{
     if [[ $1 == *:* && $COMP_WORDBREAKS == *:* ]]; then
         COMPREPLY=("${{COMPREPLY[@]#"${{1%"${{1##*:}}"}}"}}")
@@ -185,7 +185,7 @@ complete -F _spinup spinup"""
 
 
 def zsh(words: Words) -> str:
-    """The script for zsh, to evaluate or to save as `_spinup` in a folder of `fpath`."""
+    """Generate the script for zsh, to evaluate or to save as `_spinup` in a folder of `fpath`."""
     return f"""\
 #compdef spinup
 # Tab completion of spinup for zsh, written by `spinup completion zsh`.

@@ -1,8 +1,8 @@
-"""What a command line would do and what it would cost: the report of `--dry_run`.
+"""Report what a command line would do and what it would cost (`--dry_run`).
 
-Memory follows from the environment's spaces. Disk and time come from a calibration: the algorithm
-trains for a moment in a temporary directory, with the settings of the run, and its log shows how
-long an epoch takes. Nothing is written where the runs would be.
+Memory is computed from the environment's spaces. Disk space and time come from a calibration: the
+algorithm trains briefly in a temporary directory with the run's settings, and its log shows how
+long an epoch takes. Nothing is written to the run directories.
 """
 
 from __future__ import annotations
@@ -35,22 +35,21 @@ from spinup.runs.arguments import ARGUMENTS
 from spinup.runs.domains import Number
 from spinup.utils.memory import available_memory, size_text
 
-# Arguments that do not change the cost of a step: runs that differ only in these share a
-# calibration. They are the numbers that are not counts, and those that say how long and how often.
+# Arguments that do not change the cost of a step; runs that differ only in these arguments share a
+# calibration. They are numbers that are not counts, and settings for durations and frequencies.
 _OF_STEPS = {"updates_per_step", "replay_ratio", "target_kl"}
 _NUMBERS = {n: a.domain for n, a in ARGUMENTS.items() if isinstance(a.domain, Number)}
 _SAME_COST = {name for name, domain in _NUMBERS.items() if not domain.whole} - _OF_STEPS
 _SAME_COST |= {"seed", "epochs", "save_freq", "start_steps", "update_after", "num_test_episodes"}
 _SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", "double_q"}
-_MOST_SECONDS = (
-    60.0  # of calibration; the remaining settings are taken to cost the average of those measured
-)
-_ROW_BYTES = 400  # of progress.txt
+# Maximum seconds of calibration; any remaining settings are assumed to have the average cost.
+_MOST_SECONDS = 60.0
+_ROW_BYTES = 400  # per row of progress.txt
 _START_SECONDS = 2.0  # imports, networks, environments
 
 
 class Plan(Protocol):
-    """The part of `plan.Plan` that is needed here."""
+    """The part of `plan.Plan` that this module needs."""
 
     @property
     def grid(self) -> ExperimentGrid: ...
@@ -66,15 +65,15 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Speed:
-    """What a calibration measured.
+    """The measurements of a calibration.
 
     Attributes:
         step: seconds per environment step, including gradient steps unless they are in `update`.
         act: seconds per step of a test episode.
         update: seconds per gradient step.
         save: seconds per checkpoint.
-        disk: bytes of a run directory without its replay buffer.
-        taken: seconds that the calibration took.
+        disk: size of a run directory in bytes, without its replay buffer.
+        taken: duration of the calibration in seconds.
     """
 
     step: float
@@ -98,7 +97,7 @@ class Cost:
 
 
 def settings_of(cell: Cell, launch: Mapping[str, Any]) -> dict[str, Any]:
-    """Every argument of a run, defaults included."""
+    """Return all arguments of a run, including defaults."""
     settings = {**_defaults(cell), **cell.kwargs}
     if _in_own_process(launch) and settings.get("num_threads") is None:
         settings["num_threads"] = launch.get("cpus_per_cell", 1)
@@ -115,17 +114,17 @@ def _in_own_process(launch: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Env:
-    """What the estimate needs to know about an environment."""
+    """The properties of an environment that the estimate needs."""
 
-    transition: int  # bytes of o, a, r, o2, d in a replay buffer
-    rollout: int  # bytes of a step in a rollout and in the batch made of it
-    actions: int  # parameters of a distribution over actions
-    limit: float  # longest episode
-    step: float  # seconds of a step with a random action
+    transition: int  # bytes per transition (o, a, r, o2, d) in a replay buffer
+    rollout: int  # bytes per step in a rollout and in the batch built from it
+    actions: int  # number of parameters of an action distribution
+    limit: float  # maximum episode length
+    step: float  # seconds per step with a random action
 
 
 def look_at(settings: Mapping[str, Any]) -> Env:
-    """Make the environment of a run and step it for a moment."""
+    """Create a run's environment and step it briefly to measure its speed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run itself will warn
         env = adapt_env(env_maker(settings["env_name"], settings.get("env_kwargs"))())
@@ -149,7 +148,7 @@ def look_at(settings: Mapping[str, Any]) -> Env:
 
 
 def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], env: Env) -> Speed:
-    """Train for a moment in a temporary directory and measure the time."""
+    """Train briefly in a temporary directory and measure the speed."""
     small = dict(settings)
     for name in ("env_name", "env_kwargs"):
         small.pop(name, None)
@@ -191,7 +190,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
             times = [float(row["Time"]) for row in csv.DictReader(file, delimiter="\t")]
         disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     taken = time.perf_counter() - start
-    # Checkpoints follow the first and the last epoch, so one is between the first two rows.
+    # Checkpoints are saved after the first and last epochs, so the first is between rows 1 and 2.
     first, *rest = np.diff(times)
     save = max(0.0, first - rest[0])
     if "update_after" in settings:
@@ -206,7 +205,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
 def cost(
     algo: registry.Algorithm, settings: Mapping[str, Any], env: Env, speed: Speed, processes: int
 ) -> Cost:
-    """The cost of a whole run, from its calibration."""
+    """Estimate the cost of a whole run from its calibration."""
     epochs = settings["epochs"]
     total = epochs * settings["steps_per_epoch"]
     seconds = _START_SECONDS + speed.save * math.ceil(epochs / settings["save_freq"])
@@ -219,27 +218,27 @@ def cost(
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
     longest = min(settings["max_ep_len"], env.limit)
-    if math.isinf(longest):  # no limit: the length of an episode is not known
+    if math.isinf(longest):  # no limit: the episode length is unknown
         longest = settings["steps_per_epoch"]
     test_steps = epochs * settings["num_test_episodes"] * longest
     seconds += total * speed.step + test_steps * speed.act + updates * speed.update
-    # The two checkpoints share the buffer, except for the part that changed in between.
+    # The two checkpoints share the buffer, except for the part that changed between them.
     return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
 
 
-# ---------------------------------------------------------------------------------- all of them
+# ---------------------------------------------------------------------------------- all runs
 
 
 def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
-    """The runs of a command line: their directories, whether they would start, and their cost."""
+    """List a command line's runs: their directories, what would happen, and their cost."""
     where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
     jobs = ready.grid._jobs(cells, where, ready.datestamp, None)
     alone = len(cells) == 1 and not _in_own_process(ready.launch)
     row = next((row for row in registry.ROWS if row.name == algo), None)
-    if row is None:  # the user's own function, whose arguments may mean anything
+    if row is None:  # a custom function, whose arguments may mean anything
         places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
         lines = _table([("directory", "what happens"), *places])
-        return "\n".join([*lines, "", f"The cost of {algo} is not known. Nothing was created."])
+        return "\n".join([*lines, "", f"The cost of {algo} is unknown. Nothing was created."])
     meter = _Meter(row, max(1, process_count(ready.num_cpu)))
     table: list[tuple[str, ...]] = [("directory", "what happens", "memory", "disk", "time")]
     left: list[Cost] = []
@@ -256,7 +255,7 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
 
 
 class _Meter:
-    """Costs of runs; runs that cost the same share a calibration."""
+    """Estimates the cost of runs; runs with equal cost per step share a calibration."""
 
     def __init__(self, algo: registry.Algorithm, processes: int) -> None:
         self.algo, self.processes = algo, processes
@@ -265,26 +264,26 @@ class _Meter:
 
     @property
     def taken(self) -> float:
-        """Seconds of calibration so far."""
+        """Seconds spent on calibration so far."""
         return sum(speed.taken for speed in self.measured)
 
     @property
     def measured(self) -> list[Speed]:
-        """The calibrations that were made."""
+        """The results of all calibrations so far."""
         return [speed for speed in self.speeds.values() if speed is not None]
 
     def basis(self) -> str:
-        """Where the numbers come from, in one sentence."""
+        """Explain in one sentence where the numbers come from."""
         made, guessed = len(self.measured), len(self.speeds) - len(self.measured)
         times = "one calibration run" if made == 1 else f"{made} calibration runs"
         text = f"Disk and time are estimated from {times} ({self.taken:.1f} s) on this machine"
-        text += " under its present load"
+        text += " under its current load"
         if guessed:
             text += f"; {guessed} more settings are assumed to cost the average of these"
         return text + "."
 
     def cost(self, cell: Cell, settings: dict[str, Any]) -> Cost:
-        """The cost of a run, from its own calibration or a matching one."""
+        """Estimate the cost of a run from its own calibration or a matching one."""
         env_key = repr((settings["env_name"], settings.get("env_kwargs")))
         if env_key not in self.envs:
             self.envs[env_key] = look_at(settings)
@@ -312,7 +311,7 @@ class _Meter:
 
 
 def _fate(job: Job, alone: bool) -> tuple[str, float]:
-    """What would happen to a run, and the fraction of it that is already done."""
+    """Describe what would happen to a run, and return the fraction that is already done."""
     folder, kwargs = Path(job.output_dir), job.cell.kwargs
     there = (folder / "progress.txt").is_file()
     if alone:
@@ -347,7 +346,7 @@ def _summary(
     at_once = min(at_once, len(left))
     memory = sum(sorted((c.memory for c in left), reverse=True)[:at_once])
     disk = sum(c.disk for c in left)
-    # Processes beyond the number of cores take turns.
+    # Processes in excess of the number of cores take turns.
     side_by_side = min(at_once, os.cpu_count() or 1) if executor == "local" else at_once
     wall = max(longest, total / side_by_side)
     how = f"{at_once} at a time" if at_once > 1 else "one after another"
@@ -363,9 +362,9 @@ def _summary(
     ]
     available, free = available_memory(), shutil.disk_usage(_existing(where)).free
     if executor == "local" and available is not None and memory > available:
-        lines.insert(1, f"Warning: only {size_text(available)} of memory are free.")
+        lines.insert(1, f"Warning: only {size_text(available)} of memory is free.")
     if disk > free:
-        lines.insert(1, f"Warning: only {size_text(free)} are free on the disk of {where}.")
+        lines.insert(1, f"Warning: only {size_text(free)} is free on the disk of {where}.")
     return lines
 
 
@@ -385,7 +384,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as text with about two digits: `40 s`, `12 min`, `3 h 20 min`."""
+    """Format seconds with about two digits: `40 s`, `12 min`, `3 h 20 min`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)

@@ -1,8 +1,8 @@
-"""Flags: the words of a command line, the arguments that they name and their values.
+"""Parse flags: the words of a command line, the arguments they set, and their values.
 
-Every keyword of a training function is a flag. Which values it takes follows from the table
-`spinup.runs.arguments` and from the function's annotations and defaults. Values are literals and
-are never evaluated as code; a wrong one is a SpinupError of one sentence.
+Every keyword of a training function is a flag. The table `spinup.runs.arguments` and the function's
+annotations and defaults determine which values it accepts. Values are literals and are never
+evaluated as code; an invalid value raises a one-sentence SpinupError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spinup.runs.domains import Domain, Kind, Number, OneOf, hint
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.literals import parse_value
 
-# Short and original names of flags -> the key they stand for.
+# Short and original names of flags -> the keys that they stand for.
 ALIASES = {
     "env": "env_name",
     "hid": "ac_kwargs:hidden_sizes",
@@ -35,7 +35,7 @@ ALIASES = {
     "s": "seed",
 }
 
-# Keys that say how to run, not what to train: one value each, never part of a grid.
+# Keys that control how to run, not what to train: one value each, never part of a grid.
 RUN_KEYS = (
     "exp_name",
     "data_dir",
@@ -56,10 +56,10 @@ RUN_KEYS = (
     "ray_address",
 )
 
-# Dicts whose entries are not known here: `--env_kwargs:gravity 9.8`, `--slurm_options:time 60`.
+# Dicts with arbitrary entries: `--env_kwargs:gravity 9.8`, `--slurm_options:time 60`.
 OPEN_DICTS = ("env_kwargs", "slurm_options")
 
-# Arguments that concern the whole run: one value each as well.
+# Arguments that concern the whole run: they also take one value each.
 ONCE_KEYS = ("resume", "overwrite", "progress")
 
 # Arguments that cannot be written as a literal.
@@ -68,7 +68,7 @@ NOT_FLAGS = {
     "actor_critic": "pass a class from Python, or use --ac_kwargs:KEY for its arguments",
 }
 
-# Keys whose values stay text, even `--exp_name 1`.
+# Keys whose values are always text, even in `--exp_name 1`.
 TEXT_KEYS = (
     "env_name",
     "exp_name",
@@ -80,14 +80,14 @@ TEXT_KEYS = (
     "ray_address",
 )
 
-_KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # options of sbatch, which are entries, hold dashes
+_KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # entries may contain dashes, as in options of sbatch
 _FLAG = re.compile(rf"--(?P<key>{_KEY})(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # what word processors turn `--` into
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # word processors substitute these
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag as typed: its key with aliases resolved, its shorthand, its words."""
+    """One flag: its text as typed, its key with aliases resolved, its shorthand and its words."""
 
     typed: str
     key: str
@@ -157,14 +157,14 @@ def _is_number(word: str) -> bool:
 
 
 def arguments(algo_fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a training function that can be flags, in order."""
+    """Return the arguments of a training function that can be flags, in order."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(algo_fn).parameters
     return {n: p for n, p in parameters.items() if p.kind in kinds and n not in NOT_FLAGS}
 
 
 def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Parameter] | None:
-    """The entries that the dict argument `key` may have; None if they are not known."""
+    """Return the entries that the dict argument `key` may have; None if they are unknown."""
     if key == "logger_kwargs":
         target: Any = importlib.import_module("spinup.runs.logger").Logger
         skip = 0
@@ -183,7 +183,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
 
 
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
-    """The parameter that `key` sets; SpinupError, with the nearest known flag, if there is none."""
+    """Return the parameter that `key` sets; raise, with the nearest flag, if there is none."""
     anything = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)
     if key in RUN_KEYS or key == "env_name":
         return anything
@@ -218,7 +218,7 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
 
 
 def backend_of(algo_fn: Callable[..., Any]) -> str:
-    """The backend whose folder contains the function's file; '' for a function from elsewhere."""
+    """Return the backend whose folder contains the function's file; '' if it is elsewhere."""
     parts = source_of(algo_fn).parts
     return parts[-3] if len(parts) >= 4 and parts[-4] == "algos" else ""
 
@@ -228,7 +228,7 @@ def source_of(algo_fn: Callable[..., Any]) -> Path:
 
 
 def explanations(algo_fn: Callable[..., Any]) -> dict[str, str]:
-    """What the function's docstring says about each argument."""
+    """Return the descriptions of the arguments in the function's docstring."""
     return described(inspect.getdoc(algo_fn) or "")
 
 
@@ -245,10 +245,10 @@ _KINDS = {
 
 
 def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
-    """The values that a flag takes; None if nothing is known about them.
+    """Return the values that a flag accepts; None if nothing is known about them.
 
-    The table applies if it allows the function's default. Otherwise the name means something else
-    here, and the annotation and the default tell.
+    The table applies if it allows the function's default. Otherwise this function uses the name
+    differently, and its annotation and default determine the values.
     """
     name = key.removeprefix("base_kwargs:")
     kind, words = _annotated(parameter)
@@ -257,7 +257,7 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
         if parameter.default in domain or parameter.default is inspect.Parameter.empty:
             more = tuple(word for word in words if word not in domain)
             return dataclasses.replace(domain, words=(*domain.words, *more)) if more else domain
-        if key != name:  # an argument of HER's base, whose default is not known here
+        if key != name:  # an argument of HER's base algorithm, whose default is unknown here
             return domain
     if kind is int or kind is float:
         return Number(-math.inf, whole=kind is int, endless=kind is float, words=words)
@@ -269,9 +269,9 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
 
 
 def _annotated(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]:
-    """The type of a parameter, and its other values: None, and those of a `Literal`.
+    """Return a parameter's type, and its special values: None, and those of a `Literal`.
 
-    The annotation may be a type or text; without one, the default tells.
+    The annotation may be a type or text; without an annotation, the default determines the type.
     """
     names, words = set(), []
     if parameter.annotation is not inspect.Parameter.empty:
@@ -299,7 +299,7 @@ def _annotated(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ..
 
 
 def _parts(annotation: str) -> list[ast.expr]:
-    """The members of a union: names, and the values of a `Literal` as constants."""
+    """Return the members of a union: names, and the values of a `Literal` as constants."""
     try:
         todo = [ast.parse(annotation, mode="eval").body]
     except SyntaxError:  # the text of an object that is not a type
@@ -327,10 +327,10 @@ def _parts(annotation: str) -> list[ast.expr]:
 
 
 def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> Any:
-    """`value` as the function receives it; SpinupError if it is outside the argument's domain.
+    """Convert `value` for the function; raise SpinupError if it is outside the domain.
 
-    Numbers may be `inf`, whole numbers may be written as `4e3`, and switches as true or 1. A
-    sequence may be a single value or words separated by commas.
+    Numbers may be `inf`, integers may be written as `4e3`, and booleans as true or 1. A sequence
+    may be a single value or words separated by commas.
     """
     kind, _ = _annotated(parameter)
     if kind is dict:
@@ -351,7 +351,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
         raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r})")
     if value not in domain:
         raise SpinupError(f"'{typed}' must be {domain}, not {value!r}{hint(value, domain)}")
-    if key == "epochs" and value == 0:  # from Python it saves the initial policy
+    if key == "epochs" and value == 0:  # in Python, 0 epochs save the initial policy
         raise SpinupError(f"'{typed}' must be at least 1: a run of 0 epochs trains nothing")
     return domain.convert(value)
 
@@ -361,7 +361,7 @@ def _is_broken(word: str) -> bool:
 
 
 def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[Any]:
-    """The values of a flag, each checked and converted."""
+    """Check and convert the values of a flag."""
     if flag.key in TEXT_KEYS:
         if not flag.words or not all(flag.words):
             raise SpinupError(f"'{flag.typed}' needs a value")

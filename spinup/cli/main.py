@@ -1,6 +1,6 @@
-"""The command line: `spinup CMD ...`, and what `python ppo.py ...` does (`run_file`).
+"""The command line: `spinup CMD ...`, and `python ppo.py ...` (`run_file`).
 
-This module only finds the right command: the algorithms come from the registry, their flags from
+This module only selects the command: the algorithms come from the registry, and their flags from
 their signatures (`spinup.cli.plan`).
 """
 
@@ -18,7 +18,7 @@ from spinup.cli.usage import usage, wants_help
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.mpi_tools import abort, num_procs
 
-# Commands that are not algorithms -> the module whose `main(argv)` runs them, a description.
+# Commands that are not algorithms -> (module whose `main(argv)` runs the command, description).
 TOOLS = {
     "plot": ("spinup.analysis.plot", "plot learning curves of one or more run directories"),
     "compare": (
@@ -36,7 +36,7 @@ def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
     name, backend = registry.resolve(cmd)
     cli.split_flags(
         [word for word in args if word != "-h"]
-    )  # refuse malformed words before a framework loads
+    )  # reject malformed words before loading a framework
     function = registry.load(name, backend)
     if wants_help(args):
         print(usage(function, f"spinup {cmd}", {}))
@@ -50,7 +50,7 @@ def _list(words: Sequence[str]) -> str:
 
 
 def overview() -> str:
-    """The text of `spinup --help`."""
+    """Return the text of `spinup --help`."""
     rows = "\n".join(
         f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
         f"{_list(row.action_spaces)} actions ({_list(row.backends)})"
@@ -78,7 +78,7 @@ For example:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (2, with one sentence, for wrong input)."""
+    """Run one command and return its exit code (2, with a one-sentence error, if invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
     cmd, args = (words[0], words[1:]) if words else ("help", [])
     try:
@@ -93,15 +93,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise SpinupError(f"'{cmd}' is not a command: 'spinup help' lists them{hint}")
     except SpinupError as error:
         return fail(error)
-    except KeyboardInterrupt:  # the run has saved itself and said how to continue
+    except KeyboardInterrupt:  # the run has saved its state and printed how to continue
         return 130
     return 0
 
 
 def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
-    """Run an algorithm's file: with the `config.json` next to it, which flags override.
+    """Run an algorithm's file with the `config.json` next to it, which flags override.
 
-    Ends the program with exit code 2 and one sentence when the command line is wrong.
+    Exits with code 2 and a one-sentence error if the command line is invalid.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     file = source_of(algo_fn)
@@ -115,18 +115,18 @@ def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> 
         cli.execute(algo_fn, cli.plan(algo_fn, words, algo_fn.__name__, preset=found))
     except SpinupError as error:
         sys.exit(fail(error))
-    except KeyboardInterrupt:  # the run has saved itself and said how to continue
+    except KeyboardInterrupt:  # the run has saved its state and printed how to continue
         sys.exit(130)
 
 
 def fail(error: SpinupError) -> int:
-    """Print what was wrong in one line; returns the exit code."""
+    """Print the error in one line and return the exit code."""
     sentence = f"spinup: {' '.join(str(error).split())}"
     try:
         several = num_procs() > 1
     except SpinupError:  # MPI itself may be the problem
         several = False
     if several:
-        abort(sentence, 2)  # the other processes may not have noticed
+        abort(sentence, 2)  # the other processes may be unaware of the error
     print(sentence, file=sys.stderr)
-    return int(getattr(error, "exit_code", 2))  # 1 where the input was right and runs failed
+    return int(getattr(error, "exit_code", 2))  # 1 if the input was valid but runs failed

@@ -1,9 +1,9 @@
-"""From command-line words to the runs of a training function.
+"""Turn the words of a command line into runs of a training function.
 
 `python -m spinup.run ppo` and an algorithm's own file (`python -m spinup.algos.pytorch.ppo.ppo`)
 share this module: every keyword of the function is a flag, and several values make a grid. The
-whole command line is checked before anything is created; a mistake is a SpinupError of one
-sentence. `flags` reads the words, `usage` explains them, and `estimate` predicts the cost.
+whole command line is checked before anything is created; a mistake raises a one-sentence
+SpinupError. `flags` reads the words, `usage` explains them, and `estimate` predicts the cost.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Plan:
 
 
 def read_preset(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a preset file."""
+    """Read the JSON object in a preset file."""
     try:
         preset = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -95,7 +95,7 @@ def read_preset(path: str | Path) -> dict[str, Any]:
 
 
 def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """A preset with flat keys: entries of dicts as `a:b`, and aliases resolved."""
+    """Flatten a preset: write dict entries as `a:b` and resolve aliases."""
     keys: dict[str, Any] = {}
     for name, value in preset.items():
         flat = {f"{name}:{k}": v for k, v in value.items()} if isinstance(value, dict) else None
@@ -124,8 +124,8 @@ def plan(
     Args:
         algo_fn: the training function.
         words: the command line after the algorithm's name.
-        exp_name: name of the experiment, unless --exp_name is given.
-        backend: backend of the activations; by default, from the folder of the function's file.
+        exp_name: name of the experiment, unless --exp_name sets it.
+        backend: backend of the activations; by default, inferred from the function's folder.
         preset: JSON file of arguments, which flags override.
     """
     backend = backend_of(algo_fn) if backend is None else backend
@@ -209,7 +209,7 @@ def _switch(typed: str, value: Any) -> bool:
 
 
 def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
-    """The flags that say how the runs of a grid are started; only those given."""
+    """Return the flags that were set among those that control how a grid is launched."""
     given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
     for key, domain in LAUNCH.items():
         if given.get(key) is True:
@@ -234,7 +234,7 @@ def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any]:
-    """The flags that say how the processes of `--cpu N` are started."""
+    """Return the flags that control how the processes of `--cpu N` are launched."""
     options: dict[str, Any] = {}
     for key in ("hosts", "hostfile"):
         value = once(key, None)
@@ -254,7 +254,7 @@ def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any
 
 
 def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
-    """Write `--hid 64` (one width for every layer) and `--l 2` (number of layers) as a list."""
+    """Expand `--hid 64` (one width for every layer) and `--l 2` (number of layers) to a list."""
     key = "ac_kwargs:hidden_sizes"
     entry = (entries_of(algo_fn, "ac_kwargs") or {}).get("hidden_sizes")
     usual: Any = getattr(entry, "default", None)
@@ -275,10 +275,10 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
 def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
     """Try every environment once, then run the grid, or report what it would do (`--dry_run`).
 
-    A misspelled environment at the end of a grid must not show up after hours.
+    Otherwise a misspelled environment at the end of a grid would surface only after hours.
     """
     cells = ready.grid.cells(algo_fn)
-    # Under the user's own launcher, several processes are running already.
+    # Under an external launcher, several processes are already running.
     check_cells(algo_fn.__name__, cells, max(process_count(ready.num_cpu), num_procs()))
     if ready.dry_run:
         from spinup.cli.estimate import report
@@ -296,9 +296,9 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
 
 
 def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
-    """SpinupError if an environment cannot be made or `algo` cannot learn in it.
+    """Raise SpinupError if an environment cannot be created or `algo` cannot learn in it.
 
-    Runs that share an environment and its arguments are tried once.
+    An environment that several runs share is tried only once.
     """
     row = next((row for row in registry.ROWS if row.name == algo), None)
     tried: list[tuple[Any, Any]] = []
@@ -319,14 +319,14 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
 
 
 def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
-    """The environment; SpinupError if it cannot be made, or not with these arguments."""
+    """Create the environment; raise SpinupError if its id or arguments are invalid."""
     try:
         return env_maker(env_name, env_kwargs)()
     except SpinupError:
         raise
-    except Exception as error:  # each environment has its own way to refuse a value
+    except Exception as error:  # each environment rejects values in its own way
         if not env_kwargs:
-            raise  # a bug in the environment: the traceback says where
+            raise  # a bug in the environment: the traceback shows where
         given = ", ".join(f"{key}={value!r}" for key, value in env_kwargs.items())
         raise SpinupError(
             f"{env_name} cannot be made with {given} ({type(error).__name__}: {error}): correct "
@@ -335,7 +335,7 @@ def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
 
 
 def check_env(row: registry.Algorithm, env: Any) -> None:
-    """SpinupError unless an algorithm can learn in this environment."""
+    """Raise SpinupError unless an algorithm can learn in this environment."""
     from spinup.envs.adapter import adapt_env
     from spinup.envs.goals import Goals
     from spinup.envs.spaces import DENSITIES, check_spaces, require_finite_bounds, require_width
@@ -351,12 +351,12 @@ def check_env(row: registry.Algorithm, env: Any) -> None:
 
 
 def _check_division(cell: Cell, processes: int) -> None:
-    """The steps of an epoch must divide evenly; the run itself would refuse only later."""
+    """Check that an epoch's steps divide evenly, which the run itself would check only later."""
     defaults = {name: p.default for name, p in arguments(cell.thunk).items()}
     settings = {**defaults, **cell.kwargs}
     steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")
     if steps is None or envs is None:
-        return  # the user's own algorithm
+        return  # a custom algorithm
     shards = settings.get("shards") or max(1, processes)
     Shards(shards).split("steps_per_epoch", steps)
     each = envs * shards
@@ -368,9 +368,9 @@ def _check_division(cell: Cell, processes: int) -> None:
 
 
 def _import_from_here() -> None:
-    """Let `--env module:Id-v0` find modules of the working directory, as `python -m` does.
+    """Let `--env module:Id-v0` find modules in the working directory, as `python -m` does.
 
-    Last on the path, so that no file there replaces an installed package.
+    The directory is last on the path, so that no file there shadows an installed package.
     """
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
@@ -378,7 +378,7 @@ def _import_from_here() -> None:
 
 
 def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
-    """`spinup.cli.main.run_file`, under the name that the algorithms' files still use."""
+    """Call `spinup.cli.main.run_file`; the algorithms' files still use this name."""
     from spinup.cli.main import run_file
 
     run_file(algo_fn, argv)

@@ -1,4 +1,4 @@
-"""The help text of a training function, from its signature and its docstring."""
+"""Generate a training function's help text from its signature and docstring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spinup.runs.arguments import wrapped
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:
-    """The help text of one algorithm: every argument with its description and default."""
+    """Return an algorithm's help text: every argument with its description and default."""
     said = explanations(algo_fn)
     first = (inspect.getdoc(algo_fn) or "").partition("\n\n")[0]
     lines = [f"usage: {command} --env ENV [--KEY VALUE [VALUE ...]] ...", ""]
@@ -81,5 +81,5 @@ def _show(value: Any) -> str:
 
 
 def wants_help(words: Iterable[str]) -> bool:
-    """Whether a command line asks for help."""
+    """Return whether a command line asks for help."""
     return any(word in ("-h", "--help") for word in words)

@@ -50,7 +50,7 @@ def test_runs_directories_and_cost_are_printed_and_nothing_is_created(capsys, tm
     )
     assert re.fullmatch(
         r"Disk and time are estimated from one calibration run \(\d+\.\d s\) on this machine "
-        r"under its present load.",
+        r"under its current load.",
         below[1],
     )  # one: a discount factor costs nothing
     assert below[2:] == ["Nothing was created."]
@@ -150,7 +150,7 @@ def test_an_algorithm_of_ones_own_is_listed_without_a_cost(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["directory", "what", "happens"]
     assert lines[1].split() == ["data/mine/mine_s1", "starts"]
-    assert lines[-1] == "The cost of mine is not known. Nothing was created."
+    assert lines[-1] == "The cost of mine is unknown. Nothing was created."
 
 
 def test_what_is_wrong_is_refused_before_it_is_measured(capsys):
