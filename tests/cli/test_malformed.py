@@ -71,8 +71,8 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --seed 0 1 --logger_kwargs:output_dir out",
-        "two runs of the grid would both be in out: leave out logger_kwargs:output_dir, or give "
-        "every run its own",
+        "two runs of the grid would both be in out: leave out logger_kwargs:output_dir, or use "
+        "a different one for every run",
     ),
     (
         "ppo --env CartPole-v1 --epochs inf",

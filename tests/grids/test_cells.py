@@ -417,8 +417,8 @@ def test_a_single_cell_is_one_call_and_keeps_no_books(trainer):
     [
         ({"executor": "kubernetes"}, "executor must be one of local, ray, slurm"),
         ({"num_workers": 0}, "num_workers must be a positive integer"),
-        ({"num_workers": 2.0}, "num_workers must be a whole number"),
-        ({"num_workers": True}, "num_workers must be a whole number"),
+        ({"num_workers": 2.0}, "num_workers must be a positive integer"),
+        ({"num_workers": True}, "num_workers must be a positive integer"),
         ({"cpus_per_cell": 0}, "cpus_per_cell must be"),
         ({"gpus_per_cell": -1}, "gpus_per_cell must be a non-negative number"),
         ({"gpus_per_cell": 1}, "gpus_per_cell requests GPUs from a cluster"),
