@@ -505,7 +505,9 @@ def _survey(jobs: Sequence[Job]) -> list[Job]:
         if decision.note:
             print(decision.note)
     if any(job.dated for job in jobs):
-        print("Every run has a date in its name, so all runs are new: nothing is skipped or resumed.")
+        print(
+            "Every run has a date in its name, so all runs are new: nothing is skipped or resumed."
+        )
     count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
     if any(count.values()):
         again = f" To run all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
