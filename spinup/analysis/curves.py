@@ -125,7 +125,7 @@ def read_run(folder: Path, wanted: Collection[str]) -> Run:
 
 
 def read_rows(folder: Path) -> tuple[Run, list[str]]:
-    """Read a run: only `Performance` as numbers, and all complete rows as text."""
+    """Return a run with its `Performance` column as numbers, and its complete rows as text."""
     run, rows = _load(folder)
     for name, source in _sources(run, ["Performance"]).items():
         place = run.header.index(source)

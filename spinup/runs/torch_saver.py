@@ -21,8 +21,8 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
     """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
 
     Two files cannot be renamed at once. Therefore, the new tensors are first written next to the
-    old ones. The JSON contains the hash of the valid tensors, and ``load_policy`` checks both
-    files. Finally, the new tensors file is renamed over the old one.
+    old ones. The JSON records the hash of the tensors that belong to it, so ``load_policy`` can
+    tell which of the two tensor files to read. Finally, the new tensor file replaces the old one.
     """
     import torch
 
