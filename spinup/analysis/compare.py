@@ -37,7 +37,9 @@ def read_algorithms(
     value: str = plot.DEFAULT_VALUE,
     until: float | None = None,
 ) -> dict[str, dict[str, list[Curve]]]:
-    """Read the runs: algorithm -> environment -> one curve per run, for shared environments only.
+    """Read one curve per run, in the environments that all algorithms share.
+
+    The result maps algorithm -> environment -> curves.
 
     The name of an existing folder selects only that folder; any other name is a prefix. Runs that
     cannot be used are reported on standard error.

@@ -23,11 +23,11 @@ Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> o
 
 LEVEL = 0.95  # confidence level of every interval shown
 POWER = 0.8  # probability of detecting a difference, for the recommended number of seeds
-MOST_SEEDS = 1000  # above this, report "more than"
+MOST_SEEDS = 1000  # a larger number is reported as "more than 1000"
 POINTS, MOST_POINTS = (
     101,
     250,
-)  # of sample-efficiency curves: an even grid, used if the runs have more x than the maximum
+)  # of sample-efficiency curves: an even grid of POINTS replaces more than MOST_POINTS logged x
 TAUS = 201  # number of thresholds in a performance profile
 CURVE_REPS = 1000  # bootstrap replicates for profiles and curves, which need no more
 # One RNG per purpose, so that the statistics do not affect each other's random numbers.

@@ -403,7 +403,7 @@ def finish_axes(ax: Axes) -> None:
 
 
 def set_x_range(ax: Axes, lines: Sequence[Any]) -> None:
-    """Set the x range: from the first x (or from 0, if the first is close to it) to the last."""
+    """Set the x range to end at the last x and begin at the first, or at 0 if that is close."""
     x = np.concatenate([line.get_xdata() for line in lines])
     low, high = (float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)
     if low == high:

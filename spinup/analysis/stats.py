@@ -168,14 +168,15 @@ def permutation_p(
         else:
             chosen = np.argsort(rng.random((reps, n + m)), axis=1)[:, :n]
         better = (ranks[chosen].sum(axis=1) - n * (n + 1) / 2) / (n * m)
-        # Combine every permutation of one environment with every one of the next; else pair them.
+        # If exact, combine every permutation of one environment with every permutation of the next.
+        # Otherwise, pair the random permutations: the i-th of one with the i-th of the next.
         total = np.add.outer(total, better).reshape(-1) if exact else total + better
     extreme = np.abs(total / len(xs) - 0.5) >= seen
     if exact:
         return float(extreme.mean())
     return float(
         (1 + extreme.sum()) / (1 + reps)
-    )  # the observed labels are one of the permutations
+    )  # the 1 counts the observed labels as a permutation
 
 
 def smallest_p(sizes_x: Sequence[int], sizes_y: Sequence[int]) -> float:

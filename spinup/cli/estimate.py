@@ -45,7 +45,7 @@ _SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", 
 # Maximum seconds of calibration; any remaining settings are assumed to have the average cost.
 _MOST_SECONDS = 60.0
 _ROW_BYTES = 400  # per row of progress.txt
-_START_SECONDS = 2.0  # imports, networks, environments
+_START_SECONDS = 2.0  # for imports, and for creating networks and environments
 
 
 class Plan(Protocol):
@@ -142,7 +142,7 @@ def look_at(settings: Mapping[str, Any]) -> Env:
             env.reset()
     step = (time.perf_counter() - start) / steps
     env.close()
-    rollout = obs + act + 9 + as_float + 16  # reward, valid; then advantage, return, value, logp
+    rollout = obs + act + 9 + as_float + 16  # 9: reward, valid; 16: advantage, return, value, logp
     actions = int(getattr(a_space, "n", 1))
     return Env(transition_bytes(o_space, a_space), rollout, actions, limit, step)
 

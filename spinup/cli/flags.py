@@ -183,7 +183,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
 
 
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
-    """Return the parameter that `key` sets; raise, with the nearest flag, if there is none."""
+    """Return the parameter that `key` sets, or raise an error that suggests the nearest flag."""
     anything = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)
     if key in RUN_KEYS or key == "env_name":
         return anything
@@ -228,7 +228,7 @@ def source_of(algo_fn: Callable[..., Any]) -> Path:
 
 
 def explanations(algo_fn: Callable[..., Any]) -> dict[str, str]:
-    """Return the descriptions of the arguments in the function's docstring."""
+    """Return the arguments' descriptions from the function's docstring."""
     return described(inspect.getdoc(algo_fn) or "")
 
 
@@ -247,8 +247,8 @@ _KINDS = {
 def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
     """Return the values that a flag accepts; None if nothing is known about them.
 
-    The table applies if it allows the function's default. Otherwise this function uses the name
-    differently, and its annotation and default determine the values.
+    The table applies if it allows the training function's default. Otherwise that function uses the
+    name differently, and the parameter's annotation and default determine the values.
     """
     name = key.removeprefix("base_kwargs:")
     kind, words = _annotated(parameter)
@@ -351,7 +351,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
         raise SpinupError(f"'{typed}' needs a value (its default is {parameter.default!r})")
     if value not in domain:
         raise SpinupError(f"'{typed}' must be {domain}, not {value!r}{hint(value, domain)}")
-    if key == "epochs" and value == 0:  # in Python, 0 epochs save the initial policy
+    if key == "epochs" and value == 0:  # allowed in Python: saves the initial policy
         raise SpinupError(f"'{typed}' must be at least 1: a run of 0 epochs trains nothing")
     return domain.convert(value)
 

@@ -78,7 +78,7 @@ For example:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (2, with a one-sentence error, if invalid)."""
+    """Run one command and return its exit code; invalid input prints a sentence and gives 2."""
     words = list(sys.argv[1:] if argv is None else argv)
     cmd, args = (words[0], words[1:]) if words else ("help", [])
     try:

@@ -209,7 +209,7 @@ def _switch(typed: str, value: Any) -> bool:
 
 
 def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
-    """Return the flags that were set among those that control how a grid is launched."""
+    """Among the flags that control how a grid is launched, return those that were set."""
     given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
     for key, domain in LAUNCH.items():
         if given.get(key) is True:
@@ -273,9 +273,9 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
 
 
 def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
-    """Try every environment once, then run the grid, or report what it would do (`--dry_run`).
+    """Try every environment once, then run the grid or (`--dry_run`) report what it would do.
 
-    Otherwise a misspelled environment at the end of a grid would surface only after hours.
+    Without the trial, a misspelled environment at the end of a grid would surface only after hours.
     """
     cells = ready.grid.cells(algo_fn)
     # Under an external launcher, several processes are already running.
@@ -351,7 +351,7 @@ def check_env(row: registry.Algorithm, env: Any) -> None:
 
 
 def _check_division(cell: Cell, processes: int) -> None:
-    """Check that an epoch's steps divide evenly, which the run itself would check only later."""
+    """Check early, before the run does, that an epoch's steps divide among its environments."""
     defaults = {name: p.default for name, p in arguments(cell.thunk).items()}
     settings = {**defaults, **cell.kwargs}
     steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")

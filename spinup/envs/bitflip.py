@@ -23,8 +23,10 @@ __all__ = ["BitFlip"]
 
 
 class BitFlip(gymnasium.Env):
-    """A goal environment: observations are a dict of `observation`, `achieved_goal` (both the
-    current bits) and `desired_goal` (the target bits).
+    """A goal environment in which every action flips one bit.
+
+    Observations are a dict: `observation` and `achieved_goal` are both the current bits, and
+    `desired_goal` is the target bits.
 
     Args:
         n: number of bits, and of steps per episode; at least 1.

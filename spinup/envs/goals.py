@@ -68,7 +68,7 @@ class Goals:
     def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """Return the environment's rewards for achieving one goal when another was desired.
 
-        (n, goal) and (n, goal) -> (n,). The environment receives an empty `info`.
+        Shapes: (n, goal) and (n, goal) -> (n,). The environment receives an empty `info`.
         """
         return self._reward(achieved, desired).astype(np.float64)
 
@@ -78,8 +78,9 @@ class Goals:
         """Return whether the episodes would have terminated with the goals `desired`.
 
         `done` contains whether they terminated with the goals `was_desired`. The answer comes from
-        the environment's `compute_terminated`, if it has one. A termination that this method does
-        not explain (for example, the robot fell over) is unrelated to the goal, so it is kept.
+        the environment's `compute_terminated`, if it has one. A termination that
+        `compute_terminated` does not explain (for example, the robot fell over) is unrelated to the
+        goal, so it is kept.
         """
         if self._terminated is None:
             return done.copy()
@@ -89,7 +90,7 @@ class Goals:
     def success(self, rew: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """Return whether the desired goal was reached: the reward equals that of the goal itself.
 
-        Exact for sparse rewards (one number for success, another for everything else).
+        This test is exact for sparse rewards (one number for success, another for everything else).
         """
         return rew >= self.reward(desired, desired) - 1e-6
 

@@ -179,7 +179,7 @@ def _import_module(module: str, env_id: str) -> None:
 
 
 def _import_provider(env_id: str) -> None:
-    """Import the package that registers such IDs, or raise an error with the install command."""
+    """Import the package that registers this ID, or raise an error with the install command."""
     for pattern, module, install in _PROVIDERS:
         if pattern.fullmatch(env_id):
             if importlib.util.find_spec(module) is None:

@@ -65,8 +65,9 @@ def _keeps_interface(cls: type) -> bool:
     """Return whether this class's `reset` and `step` certainly have the new interface.
 
     A method's results are known only when it is called, which must not happen here. A user's class
-    is therefore considered certain if all `return` statements in its source have two and five
-    values. Answering False is always safe: it only adds a wrapper, which inspects the results.
+    is therefore considered certain if, in its source, every `return` of `reset` has two values and
+    every `return` of `step` has five. Answering False is always safe: the only effect is a wrapper,
+    which inspects the results.
     """
     for method, size in (("reset", 2), ("step", 5)):
         owner = defining_class(cls, method)
@@ -270,7 +271,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
 
 
 class _ResetAdapter(InterfaceAdapter):
-    """Passes the seed to an old environment below an old wrapper, and keeps its results old.
+    """Passes the seed to an old environment below an old wrapper, without converting results.
 
     A wrapper that unpacks four values but inherits Gymnasium's `reset` needs exactly this; the
     adapter around the wrapper converts its results.
@@ -300,8 +301,8 @@ def _as_observation(o: Any, space: spaces.Space) -> Any:
 def convert_space(space: Any) -> spaces.Space:
     """Create a Gymnasium space from any object with a space's attributes (old `gym`, user classes).
 
-    Its attributes determine the kind: `nvec`; `low` and `high`; `spaces`; `n`. Gymnasium's own
-    spaces are returned unchanged.
+    The attributes `nvec`, `low` and `high`, `spaces`, or `n` determine the kind of space.
+    Gymnasium's own spaces are returned unchanged.
     """
     if isinstance(space, spaces.Space):
         return space

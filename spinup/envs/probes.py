@@ -15,7 +15,8 @@ fault:
 - `ActionObservationReward`: a policy that depends on the observation.
 
 All randomness comes from the seed passed to `reset`. Misuse raises an error: an action outside the
-action space (an on-policy algorithm that does not clip), or a step after the end of an episode.
+action space (as from an on-policy algorithm that does not clip), or a step after the end of an
+episode.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _action_space(actions: str) -> spaces.Space:
     raise ValueError(f"a probe has no actions of the kind {actions!r}: see `_TARGETS`")
 
 
-# The best action for a positive observation, and for any other.
+# The best action for a positive observation, and the best action for any other observation.
 _TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
     {
         "Discrete": (1, 0),
@@ -72,7 +73,7 @@ _TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
 
 
 class ProbeEnv(gymnasium.Env):
-    """The probes' base class: one observation of shape (1,), checks, known answers."""
+    """The probes' base class: observations of shape (1,), checks of actions, and known answers."""
 
     metadata = {"render_modes": []}
 
@@ -177,8 +178,8 @@ class EpisodeEnd(ProbeEnv):
 
     end="truncated": the observation never changes and the episode is only truncated, so the value
     is that of an endless episode, `1 / (1 - gamma)`, everywhere.
-    end="terminated": the observation is the fraction of the steps taken, and the value is the sum
-    of the remaining rewards, `1 + gamma + ...`, with zero value after the last step.
+    end="terminated": the observation is the fraction of steps taken so far, and the value is the
+    sum of the remaining rewards, `1 + gamma + ...`, with zero value after the last step.
     end="none": like "truncated", but a time limit around the environment truncates the episode.
     """
 

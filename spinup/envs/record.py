@@ -38,7 +38,8 @@ def env_record(env: Any) -> dict[str, Any]:
     """
     stack = list(layers(env))
     base = getattr(env, "unwrapped", stack[-1])
-    # Not env.spec: wrappers copy it, which fails for some and adds nothing about the base.
+    # Do not use env.spec: wrappers copy it, which fails for some wrappers and adds nothing about
+    # the base environment.
     spec = getattr(base, "spec", None)
     requested = getattr(base, "_spinup_requested_id", None)
     kwargs = getattr(spec, "kwargs", None)

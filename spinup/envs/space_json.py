@@ -16,7 +16,7 @@ MAX_ELEMENTS = 10**8
 
 
 def _bound_to_json(values: np.ndarray, bounded: np.ndarray, unbounded: str) -> Any:
-    """Return one number if all are equal, else a flat list; infinities as strings (JSON has none).
+    """Return one number if all are equal, else a flat list; infinities become strings.
 
     An integer Box stores "unbounded" separately, because its dtype cannot represent an infinity.
     """

@@ -35,7 +35,7 @@ def _and(words: Iterable[str]) -> str:
 
 
 def observation_fault(space: Any) -> str | None:
-    """Return why networks cannot use these observations, to follow "which"; None if they can."""
+    """Return why networks cannot use these observations (a clause after "which"), or None."""
     if isinstance(space, spaces.Box):
         return "has no elements" if 0 in space.shape else None
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -94,7 +94,7 @@ def require_finite_bounds(algo: str, space: spaces.Box) -> None:
     """Reject a Box with infinite bounds, for algorithms that squash actions into the bounds.
 
     Bounds so wide that their difference overflows float32 count as infinite, because the squashing
-    scale would be infinite (`np.finfo(np.float32).max` is a common way to write "none").
+    scale would be infinite (`np.finfo(np.float32).max` is a common way to write "no bound").
     """
     with np.errstate(over="ignore", invalid="ignore"):
         width = space.high.astype(np.float32) - space.low.astype(np.float32)

@@ -75,7 +75,7 @@ def rewrap(
     env = make(limits[0] if limits else -1)
     there = _names(env)
     if limits and there != [record["name"] for record in wanted[: len(there)]]:
-        env.close()  # its limit was not where gymnasium.make puts one: the loop below adds it
+        env.close()  # the saved limit is not where gymnasium.make puts one: the loop below adds it
         env = make(-1)
         there = _names(env)
     if there != [record["name"] for record in wanted[: len(there)]]:

@@ -220,10 +220,10 @@ class Job:
         hash, parts: the cell's `hash` and `parts` when the grid was launched.
         output_dir: the run directory.
         folder: folder of the cell's state, log and lock.
-        launch: identifies this launch of the grid, including replacements of lost processes.
+        launch: identifies this launch of the grid; processes that replace lost ones share it.
         threads: number of BLAS threads of a cell in its own process; None leaves it unchanged.
-        dated: whether the name contains a date, so that every launch creates new runs, even within
-            the same second.
+        dated: whether the name contains a date. If it does, every launch creates new runs, even
+            within the same second.
         specs: environments that the user's program registered, for processes that lack them.
     """
 
@@ -257,7 +257,7 @@ def make_jobs(
     for cell, chosen in zip(cells, output_dirs, strict=True):
         given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
         output_dir = os.fspath(given) if given is not None else chosen
-        # named after the chosen directory, which is unique, even if another one was passed
+        # Use the chosen directory's name, which is unique, even if the user passed another one.
         name = os.path.basename(chosen)
         file = name if len(name) <= 200 else f"{name[:150]}-{digest(name)[:16]}"
         parts, folder = cell.parts(), str(grid_folder / file)
@@ -270,7 +270,7 @@ def make_jobs(
 def own_specs(cell: Cell) -> tuple[Any, ...]:
     """Return the spec of a cell's environment if the user's program registered it.
 
-    Other processes can find the environments that installed packages register by themselves.
+    Environments that installed packages register need no spec: other processes can find them.
     """
     gymnasium = sys.modules.get("gymnasium")  # if it is not imported, nothing was registered
     spec: Any = getattr(gymnasium, "registry", {}).get(str(cell.kwargs.get("env_name")))

@@ -86,8 +86,8 @@ def setup_logger_kwargs(
     """
     if not isinstance(exp_name, str) or not exp_name:
         raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}")
-    # Read the clock once, so that both folders agree around midnight. A job's processes and
-    # restarts share its time.
+    # Read the clock once, so that both folders agree around midnight. All processes and restarts of
+    # a job use the same time.
     now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
     day, moment = "", ""
     if datestamp or user_config.FORCE_DATESTAMP:
@@ -126,14 +126,16 @@ def call_experiment(
 ) -> Any:
     """Run one experiment in this process and return the result of `thunk`.
 
-    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. If they include `env_name`, it is
-    replaced by an `env_fn` that uses `env_kwargs`. `logger_kwargs` override the defaults.
+    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. If `kwargs` contains `env_name`,
+    it is replaced by an `env_fn` that uses `env_kwargs`. If `kwargs` contains `logger_kwargs`, its
+    entries override the defaults.
 
     Args:
         exp_name: name of the experiment and of its folder.
         thunk: a training function, or any callable with the same signature.
         seed: the run's seed.
-        num_cpu: number of processes; 'auto' means one per physical core, 1 or less just this one.
+        num_cpu: number of processes; 'auto' means one per physical core, and 1 or less means only
+            this process.
         data_dir, datestamp: see `setup_logger_kwargs`.
         **kwargs: the other arguments of `thunk`.
     """

@@ -1,9 +1,10 @@
 """Run cells as tasks on a Ray cluster (extra `cluster`).
 
 A task starts the same worker process that `num_workers` uses on one machine, and waits for it. If
-its node or its Ray worker is lost, Ray reschedules the task on another node. The worker there
-continues from the checkpoint in the run directory, which must have the same path on all nodes. If
-the lost worker process is still running, it holds the cell's lock until it has saved its run.
+the task's node or Ray worker is lost, Ray reschedules the task on another node. The new worker
+process continues from the checkpoint in the run directory, which must have the same path on all
+nodes. If the lost worker process is still running, it holds the cell's lock until it has saved its
+run.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _check_resources(ray: Any, cpus: int, gpus: float, board: Board) -> None:
 
 
 def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
-    """Run a worker process for one cell as a Ray task; replace it once if it is lost."""
+    """As a Ray task, run a worker process for one cell; replace the process once if it is lost."""
     attempts = 0
     while True:
         process = start(job, packed)

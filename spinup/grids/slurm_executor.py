@@ -41,7 +41,7 @@ _OURS = (
     "output",
     "ntasks",
 )
-_WARNING_SECONDS = 120  # warning time before the time limit; saving a run takes less
+_WARNING_SECONDS = 120  # how long before the time limit Slurm warns; saving a run takes less
 
 
 def run_slurm(
@@ -117,7 +117,7 @@ def _script(
     gpus: float,
     options: Sequence[str],
 ) -> str:
-    """Write the array script. Only the warning before the time limit requeues a task."""
+    """Return the array script; its tasks requeue themselves only shortly before the time limit."""
     throttle = f"%{most}" if most > 1 else ""
     output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
@@ -174,7 +174,7 @@ def _script(
 def _own_folders() -> list[str]:
     """Find the folders of modules that are not installed: the script's folder, PYTHONPATH."""
     prefixes = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-    # not the prefixes themselves: code may be in /usr/src, and venvs are often inside projects
+    # omit the prefixes themselves: code may be in /usr/src, and venvs are often inside projects
     installed = {prefix / lib for prefix in prefixes for lib in ("lib", "lib64", "local/lib")}
     folders = [os.path.abspath(folder or ".") for folder in sys.path]
     return list(
@@ -206,7 +206,7 @@ def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
 
 
 def _row(job: Job) -> dict[str, Any] | None:
-    """Convert a job to JSON if it has a registered algorithm and plain arguments, else None."""
+    """Convert a job of a registered algorithm with plain arguments to JSON; None for other jobs."""
     name, kwargs = _registered(job.cell.thunk), dict(job.cell.kwargs)
     try:
         copy = json.loads(json.dumps(kwargs))

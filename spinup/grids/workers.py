@@ -42,7 +42,7 @@ _HEADER = struct.Struct("<QQ")
 
 def main() -> int:
     """Read one cell from standard input and run it."""
-    # Background processes may inherit these signals as ignored from the shell.
+    # A shell may start background processes with these signals ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     asked = threading.Lock()  # acquired once this worker is asked to end

@@ -15,7 +15,7 @@ from spinup.utils.errors import SpinupError
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
 # Wrappers whose observations are rendered images.
 _SEES_PICTURES = {"AddRenderObservation"}
-# Registered ids that create another environment, which their arguments name (even `module:id`).
+# Registered ids whose arguments name another environment to create, possibly as `module:id`.
 _INDIRECT_IDS = re.compile(r"GymV\d+Environment(-v\d+)?")
 
 

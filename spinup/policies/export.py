@@ -27,7 +27,8 @@ from spinup.policies.environments import given_env
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
 
-# Maximum difference between two float32 versions, relative to the action (or to 1 if larger).
+# Maximum difference between two float32 versions, relative to the action's magnitude or to 1,
+# whichever is larger.
 TOLERANCE = 1e-5
 
 
@@ -39,8 +40,8 @@ class Report(NamedTuple):
     """The result of comparing the file with the original."""
 
     observations: int  # number of observations compared
-    difference: float  # largest difference between action components; relative above 1
-    differing: int  # discrete actions that differ only because of ties up to rounding
+    difference: float  # largest difference of an action component; relative for components above 1
+    differing: int  # discrete actions that differ only because scores tie up to rounding
 
 
 def export_onnx(
@@ -274,15 +275,16 @@ def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
     return Report(sum(total), max(differences), sum(differing))
 
 
-# For one group: number of observations, largest difference, differing and wrong choices.
+# For one group of observations: their number, the largest difference of their actions, the number
+# of differing discrete actions, and the number of wrong actions.
 Group = tuple[int, float, int, int]
 
 
 def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
     """Compare continuous actions, which must be equal up to rounding.
 
-    A network may amplify rounding errors. The original's distance from the same network in double
-    precision measures by how much, for each kind of observation.
+    A network may amplify rounding errors. To measure by how much, the original is compared with the
+    same network in double precision, separately for each kind of observation.
     """
     _, exact = _in_double(module, obs)
     size = np.maximum(1, np.abs(wanted))

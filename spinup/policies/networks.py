@@ -1,4 +1,4 @@
-"""Rebuild a saved policy's network from JSON and tensors, or update an old one."""
+"""Rebuild a saved policy's network from JSON and tensors, or update a pickled old one."""
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     action_space = space_from_json(meta["action_space"])
     try:
         if actor_critic is None and not trust_code:
-            # Build it without memory first: a file of a few bytes could ask for a huge network.
+            # First build it without allocating memory: a tiny file could ask for a huge network.
             with torch.device("meta"):
                 shapes = cls(observation_space, action_space, **kwargs).state_dict()
             shapes = {name: tuple(t.shape) for name, t in shapes.items()}
