@@ -129,7 +129,7 @@ def _try_lock(fd: int, folder: Path) -> bool:
 def _try_lock_windows(fd: int) -> bool:
     import msvcrt
 
-    # far beyond the process ID, because Windows does not let others read a locked range
+    # Lock a byte far beyond the process ID: on Windows, others cannot read a locked range.
     os.lseek(fd, 1 << 20, os.SEEK_SET)
     try:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]

@@ -353,7 +353,7 @@ class Logger:
         """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
 
         The pickle is for user code; this library never reads it. If the state cannot be pickled,
-        it is skipped with one warning; a disk error raises.
+        it is skipped with one warning; a disk error is raised.
         """
         if proc_id() != 0:
             return
@@ -468,7 +468,7 @@ class EpochLogger(Logger):
         self.epoch_dict[key] = []
 
     def get_stats(self, key: str) -> tuple[float, float]:
-        """Return the mean and standard deviation of the values stored under ``key``; keep them."""
+        """Return the mean and standard deviation of the values under ``key``, which stay stored."""
         return self._statistics(key)[:2]
 
     def _statistics(self, key: str) -> tuple[float, float, float, float]:

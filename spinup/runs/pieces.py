@@ -54,7 +54,10 @@ class Piece:
         return piece
 
     def is_in(self, folder: Path) -> bool:
-        """Return whether it was saved there and its file has the right size (hash unchecked)."""
+        """Return whether the piece was saved in ``folder`` and its file has the right size.
+
+        The hash is not checked.
+        """
         try:
             return (
                 self._folder == folder and (folder / self.file).stat().st_size == self.entry["size"]

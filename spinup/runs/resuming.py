@@ -1,4 +1,4 @@
-"""Resuming a stopped run: a checkpoint's content, checking that it matches, and restoring it."""
+"""Resuming a stopped run: what a checkpoint contains, and how it is checked and restored."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
 
 
 def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
-    """Load the newest checkpoint of the run in `output_dir` (locked), and its folder."""
+    """Return the newest checkpoint's state and folder, or None; `output_dir` must be locked."""
     loaded = load_checkpoint(output_dir / "checkpoints")
     if loaded is not None:
         _check_saved(*loaded)
@@ -270,7 +270,7 @@ def read_table(file: TextIO) -> list[str]:
 
 
 def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
-    """Truncate a table of `size` bytes to `state`; return the remaining lines if it was longer."""
+    """Truncate a table of `size` bytes to `state`; return the lines kept, None if none is cut."""
     offset = int(state["offset"])
     if offset < 0 or size < offset:
         raise SpinupError(

@@ -85,7 +85,7 @@ class Run:
         self.epoch = 0
         self.total_steps = 0  # on-policy: only the steps of finished epochs
         self.tracked: dict[str, Any] = {}
-        self.rollouts: list[Any] = []  # the data of an on-policy epoch, one per local shard
+        self.rollouts: list[Any] = []  # an on-policy epoch's data, one rollout per local shard
         self.loop: Any = None
         self._signals = Signals()
         self._bar: Any = None
@@ -159,7 +159,7 @@ class Run:
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
 
     def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
-        """Load the newest checkpoint of the run to continue, if there is one, and its folder."""
+        """Return the state and folder of the newest checkpoint to continue from, or two Nones."""
         from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
 
         loaded = None
@@ -364,7 +364,7 @@ class Run:
             self._bar.update(self.total_steps, average, self.epoch)
 
     def check_finite(self, name: str, value: float) -> None:
-        """Stop the run with an error that names `value` if it is not finite; keep earlier saves."""
+        """Stop the run with an error about `name` if `value` is not finite; keep earlier saves."""
         if not math.isfinite(value):
             raise TrainingDiverged(
                 f"{name} became {value} in epoch {self.epoch}, so {self.algo} stopped; the last "

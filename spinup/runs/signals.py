@@ -43,7 +43,7 @@ class Signals:
             signal.signal(number, handler)
 
     def poll(self) -> bool:
-        """Return whether the run was asked to stop; also tell the launcher that it is alive."""
+        """Return whether the run was asked to stop; tell the launcher this process is alive."""
         sign_of_life()
         return self.received is not None
 

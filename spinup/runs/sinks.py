@@ -28,7 +28,7 @@ class Sink(Protocol):
         """Record the run's configuration, which is plain JSON data."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
-        """Record the table's row number ``number``."""
+        """Record one row of the table; ``number`` is its row number."""
 
     def cut_back(self, lines: Sequence[str]) -> None:
         """Discard the rows after ``lines``, the part of the table that a resumed run keeps."""
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
 
 def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
-    """Create the sink ``name``; raise ``SpinupError`` if unknown or its package is missing."""
+    """Create a sink; raise ``SpinupError`` if ``name`` is unknown or its package is missing."""
     if name == "tensorboard":
         return TensorBoardSink(output_dir)
     if name == "wandb":

@@ -34,7 +34,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
                 "tensors out of its state_dict"
             )
         value = value.detach().cpu()
-        # NumPy lacks some half-width floats; float32 represents them exactly; loading narrows again
+        # NumPy lacks some half-width floats. float32 holds them exactly, and loading converts back.
         wide = value.float() if value.is_floating_point() and value.element_size() < 4 else value
         tensors[key] = wide.contiguous().numpy()
     final = os.path.join(folder, f"policy{number}.safetensors")

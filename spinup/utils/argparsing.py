@@ -11,7 +11,7 @@ from spinup.utils.errors import SpinupError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `SpinupError` instead of printing usage and suggests flags."""
+    """An argument parser that suggests flags and raises `SpinupError` instead of printing usage."""
 
     def error(self, message: str) -> NoReturn:
         """Raise a `SpinupError`; argparse calls this for every invalid command line."""

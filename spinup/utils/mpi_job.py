@@ -1,8 +1,8 @@
 """The protocol between the launcher of an MPI job and the job's processes.
 
-The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. It contains a
-small table, in which every process counts its steps and collective operations, and the error that
-ended a process. Environment variables contain the folder's path and the job's name.
+The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. It contains the
+error that ended a process, if any, and a small table in which every process counts its steps and
+collective operations. Environment variables contain the folder's path and the job's name.
 """
 
 JOB_VARIABLE = "SPINUP_MPI_JOB"  # the folder; a new one for each launch

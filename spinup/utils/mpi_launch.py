@@ -3,8 +3,8 @@
 A program that asks for n processes becomes the *launcher*. It starts itself n times under `mpirun`,
 waits, and exits with their status. On Ctrl-C and SIGTERM, it asks the processes to save and stop.
 If a process fails, the launcher prints its traceback last; if a process hangs, the launcher reports
-its rank. If a process was killed and restarts are allowed, it restarts the job from the last
-checkpoint.
+its rank. If a process was killed and restarts are allowed, the launcher restarts the job from the
+last checkpoint.
 
 `mpi_job.py` defines how the launcher and the processes communicate. Only a program that starts a
 job imports this module.
@@ -44,7 +44,7 @@ from spinup.utils.mpi_job import (
     TIME_VARIABLE,
 )
 
-# Seconds that mpirun has to end all processes after one of them fails.
+# After a process fails, mpirun must end all the others within this many seconds.
 _GRACE = 5.0
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -143,7 +143,7 @@ def run_job(launch: Launch) -> int:
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    """Return the processes' environment variables, except for the folder of each launch."""
+    """Return the processes' environment variables, except the folder, which differs by launch."""
     environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
     environment[TIME_VARIABLE] = repr(time.time())
     environment.setdefault("PYTHONUNBUFFERED", "1")  # show output printed before a kill
@@ -263,7 +263,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _ends_with_us() -> Callable[[], None] | None:
-    """Return a function for a child to get SIGTERM when this process dies; None if unsupported."""
+    """Return what a child calls to get SIGTERM when this process dies; None if unsupported."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -276,7 +276,8 @@ def _wait(
 ) -> str:
     """Wait for the job to end; return a report of the hung processes, or '' if there are none.
 
-    Returns while mpirun is still running if all its processes ended or it fails to end the others.
+    Returns while mpirun is still running if all its processes have ended, or if one has failed and
+    mpirun does not end the others.
     """
     timeout = launch.timeout
     seen = np.array(table)
@@ -307,7 +308,7 @@ def _wait(
 
 
 def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool) -> str:
-    """Report the hung processes, given the table and the seconds since each row changed; or ''.
+    """Report the hung processes, or return ''; `silence` is the seconds since each row changed.
 
     A process inside a collective is waiting for others and is not to blame. A silent process
     outside a collective is hung if it is in a run or if another process is waiting for it. Before

@@ -163,9 +163,10 @@ def mpi_avg(x: Any) -> Any:
 
 
 def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[Any, ...]:
-    """Return the mean and standard deviation (and minimum, maximum) of `x` over all processes.
+    """Return the mean and standard deviation of `x` over all processes.
 
-    Without any values, they are NaN. Every process must call this, even with nothing to add.
+    With `with_min_and_max`, also return the minimum and maximum. Without any values, all are NaN.
+    Every process must call this, even with nothing to add.
     """
     values = np.asarray(x, dtype=np.float32).ravel()
     mean, std, low, high = (np.float32(s) for s in chunk_statistics([values]))
@@ -200,7 +201,7 @@ def chunk_statistics(chunks: Sequence[Any]) -> tuple[float, float, float, float]
 
 
 def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
-    """Return one vector if every chunk is a number (by far the fastest), else a list of vectors."""
+    """Return a list of vectors or, if every chunk is a number, one vector, which is much faster."""
     if chunks and all(isinstance(c, (int, float, np.generic)) for c in chunks):
         return np.array(chunks, dtype=np.float64)
     arrays = [np.asarray(c, dtype=np.float64).ravel() for c in chunks]

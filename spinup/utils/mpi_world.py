@@ -103,7 +103,8 @@ class World:
     def abort(self, message: str, status: int, kept: str = mpi_job.ERROR) -> None:
         """End all processes with `status`; the launcher prints `message` last.
 
-        `kept` is the prefix of the launcher's file name; by default, the program's own errors.
+        `kept` is the prefix of the file in which the launcher finds the message: `mpi_job.ERROR`
+        for an error of the program itself, or `mpi_job.LOST`.
         """
         message = message if message.endswith("\n") else message + "\n"
         sys.stdout.flush()

@@ -81,8 +81,8 @@ class Loop:
         self.streams = run.streams[0]  # that shard's environments
         self.num_envs = self.streams.num_envs
         self.ended: list[int] = []  # environments whose episode ended in the last step
-        self.took: np.ndarray | None = None  # False where that step was a reset; None: no resets
-        self.t = 0  # environment steps taken; on-policy: only in this epoch and process
+        self.took: np.ndarray | None = None  # False where that step was a reset; None if none was
+        self.t = 0  # environment steps taken; on-policy, by this process in this epoch
         self.updates = 0  # gradient steps taken
         self._rows = [0] * len(run.streams)  # each shard's steps in this epoch
         self._rows_per_epoch = run.steps_per_shard // self.num_envs
@@ -146,9 +146,9 @@ class Loop:
 
         `done` is True only if the episode terminated in `obs2`. If it was truncated, `done` is
         False and `obs2` is its final observation. `ended` lists the environment in both cases.
-        `act` is returned unclipped, because the policy can compute only that action's probability;
-        the environments receive it clipped to their bounds. Environments that used the step for a
-        reset have no row.
+        The environments receive `act` clipped to their bounds; it is returned unclipped, because
+        the policy's log-probability is that of the unclipped action. Environments that used the
+        step for a reset have no row.
         """
         streams = self.streams
         obs = streams.obs.copy()
@@ -198,8 +198,9 @@ class Loop:
     ) -> int:
         """Return the number of gradient steps to take now.
 
-        It is zero before `update_after` environment steps. From then on, every `update_every`
-        steps, it is `updates_per_step` for each of those environment steps.
+        It is zero before `update_after` environment steps. After that,
+        gradient steps are due whenever another `update_every` environment steps are complete:
+        `updates_per_step` for each of them.
         """
         due = self.t // update_every
         before = self._before // update_every

@@ -23,7 +23,7 @@ class NStep:
         self.n, self.gamma = n, gamma
         # Each stream's steps that are still waiting for rewards: [obs, act, rewards so far, m].
         self._waiting: list[deque[list[Any]]] = [deque() for _ in range(num_envs)]
-        self._last_obs: list[Any] = [None] * num_envs  # after the newest of these steps
+        self._last_obs: list[Any] = [None] * num_envs  # observed after the newest of these steps
         self._powers = [gamma**m for m in range(n + 1)]
 
     def add(
@@ -39,9 +39,9 @@ class NStep:
         """Add one step of several streams; return the rows that are now complete, or {}.
 
         `ended` lists the streams whose episode ended with this step, terminated or truncated.
-        `streams` contains the stream of each row; by default there is one row per stream. If a
-        stream does not continue from its last observation, its episode could not be restored on
-        resuming, and is treated as truncated there.
+        `streams` contains the stream of each row; by default there is one row per stream. A
+        stream that does not continue from its last observation was resumed without its old
+        episode, which is then treated as truncated at that observation.
         """
         rows: list[tuple[Any, ...]] = []
         for k, i in enumerate(range(len(self._waiting)) if streams is None else streams):

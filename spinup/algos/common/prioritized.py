@@ -85,8 +85,8 @@ class Priorities:
         """Sample `n` indices in proportion to their priorities; return them and their weights.
 
         The importance weights are `(rows P(i))^-beta`, divided by the largest in the batch so that
-        they only shrink a step. `rows` is the number of stored rows; `beta` = 1 corrects the bias
-        fully.
+        they can shrink a step but never enlarge it. `rows` is the number of stored rows; `beta` = 1
+        corrects the bias fully.
         """
         self._insert_new()
         # Stratified: one draw from each of n equal slices of the total reduces the variance.

@@ -35,7 +35,7 @@ from spinup.runs.arguments import training_function
 
 
 def compute_loss_pi(phi, q, q_ret, batch, c=10.0, ent_coef=0.0):
-    """Return losses (T, N) whose gradients are those of eq. 9 and an entropy bonus, negated.
+    """Return losses (T, N) whose negated gradients are those of eq. 9 plus an entropy bonus.
 
     `phi` contains the policy's logits and `q` the values of all actions, (T, N, A).
     """

@@ -279,7 +279,7 @@ class TrajectoryBuffer:
         self.ring.store(row)
 
     def _mark_lost(self):
-        """Mark an episode that could not be restored as ended: its next `obs` does not follow."""
+        """Mark as ended the episodes that could not be restored: the next `obs` does not follow."""
         ring = self.ring
         last = (ring.total - 1) % ring.max_size
         before, now = ring.data["obs2"][last], self._row["obs"][0]

@@ -63,7 +63,7 @@ class TorchRun(Run):
         """Resolve `num_threads=None` from the sizes alone, so that reruns give the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
         work = widest * self.config.get("batch_size", 0)
-        # Two threads only with four cores: a thread waiting for a core stalls the other one too.
+        # Two threads need four cores: a thread that waits for a core also stalls the other one.
         self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
         self.save_config()

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def minibatches(batches, passes, size, rngs, shards):
-    """Yield each gradient step's data: the whole batch, or shuffled minibatches, in `passes`.
+    """Yield each gradient step's data: the whole batch or shuffled minibatches, `passes` times.
 
     `batches` contains one batch per local shard. Each is shuffled with its own RNG and split into
     the same number of nearly equal parts. A minibatch has about `size` rows over all shards.
