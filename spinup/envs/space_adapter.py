@@ -1,4 +1,4 @@
-"""The wrapper for environments whose spaces networks cannot use directly."""
+"""The wrapper for environments with spaces that networks cannot use directly."""
 
 from __future__ import annotations
 
