@@ -286,7 +286,7 @@ class ExperimentGrid:
     def cells(self, thunk: Callable[..., Any] | str) -> list[Cell]:
         """Return the grid's runs, in order; raise if two of them would share a directory.
 
-        `thunk` is the function to run, or the name of a key in this grid whose values are functions.
+        `thunk` is the function to run, or the name of a key whose values are functions.
         """
         if isinstance(thunk, str) and thunk not in self.keys:
             raise SpinupError(
@@ -347,7 +347,7 @@ class ExperimentGrid:
         not stop the others; `CellsFailed` is raised at the end.
 
         Args:
-            thunk: the function to run, or the name of a key in this grid whose values are functions.
+            thunk: the function to run, or the name of a key whose values are functions.
             num_cpu: MPI processes per run, see `call_experiment`.
             data_dir, datestamp: see `setup_logger_kwargs`.
             num_workers: number of cells to run in parallel, each in its own process; 1 runs them

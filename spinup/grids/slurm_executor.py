@@ -200,8 +200,8 @@ def _dump(jobs: Sequence[Job]) -> tuple[bytes, str]:
         return cloudpickle.dumps(list(jobs)), ".pickle"
     except Exception as error:  # pickling custom objects may raise anything
         raise SpinupError(
-            f"these cells cannot be written to a file ({type(error).__name__}: {error}): create "
-            "what cannot be pickled inside the function"
+            f"these cells cannot be written to a file ({type(error).__name__}: {error}): "
+            "inside the function, create whatever cannot be pickled"
         ) from error
 
 

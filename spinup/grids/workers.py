@@ -120,7 +120,7 @@ def pack(job: Job) -> bytes:
     except Exception as error:  # pickling custom objects may raise anything
         raise SpinupError(
             f"{job.name} cannot be sent to another process ({type(error).__name__}: {error}): "
-            "create what cannot be pickled inside the function, or run with num_workers=1"
+            "inside the function, create whatever cannot be pickled, or run with num_workers=1"
         ) from error
     here = {"sys_path": [os.path.abspath(p or ".") for p in sys.path], "cwd": os.getcwd()}
     header = json.dumps(here).encode()
