@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import gymnasium
@@ -22,7 +23,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
 from spinup.utils.errors import SpinupError, nearest
 
-__all__ = ["make_env", "resolve_env_id"]
+__all__ = ["env_fn_of", "env_maker", "make_env", "resolve_env_id"]
 
 # Packages that, when imported, register environments with IDs that match these patterns.
 _ATARI = (
@@ -93,6 +94,39 @@ def make_env(
     _raise_missing_dependency(env_id, ids[newest], failures[newest])
 
 
+def env_maker(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
+    """Return a picklable `env_fn` that creates a new `env_id` on every call."""
+    _check_id(env_id)
+    return functools.partial(make_env, env_id, dict(env_kwargs or {}))
+
+
+def env_fn_of(env: Any) -> Any:
+    """Return the `env_fn` that a training function was meant to get: an ID becomes a function.
+
+    Raises:
+        SpinupError: `env` is an environment, of which a run cannot make a second one.
+    """
+    if isinstance(env, str):
+        return env_maker(env)
+    if not isinstance(env, type) and hasattr(env, "step") and hasattr(env, "reset"):
+        spec = getattr(env, "spec", None)
+        env_id = getattr(spec, "id", None) or "CartPole-v1"
+        kind = type(getattr(env, "unwrapped", env)).__name__
+        raise SpinupError(
+            f"env_fn is an environment ({kind}), but training makes its own: pass the id "
+            f"{env_id!r}, or a function such as lambda: gym.make({env_id!r})"
+        )
+    return env
+
+
+def _check_id(env_id: Any) -> None:
+    if not isinstance(env_id, str):
+        raise SpinupError(
+            f"an environment's id is a string such as 'CartPole-v1', not {env_id!r}: pass the id, "
+            "or an env_fn that makes the environment"
+        )
+
+
 def resolve_env_id(env_id: str) -> str:
     """Return the ID of the environment that `make_env(env_id)` creates, without creating it.
 
@@ -102,11 +136,7 @@ def resolve_env_id(env_id: str) -> str:
     Raises:
         SpinupError: no version of the environment is registered.
     """
-    if not isinstance(env_id, str):
-        raise SpinupError(
-            f"an environment's id is a string such as 'CartPole-v1', not {env_id!r}: pass the id, "
-            "or an env_fn that makes the environment"
-        )
+    _check_id(env_id)
     module, colon, name_part = env_id.rpartition(":")
     if module:
         _import_module(module, env_id)

@@ -127,8 +127,8 @@ def call_experiment(
     """Run one experiment in this process and return the result of `thunk`.
 
     `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. If `kwargs` contains `env_name`,
-    it is replaced by an `env_fn` that uses `env_kwargs`. If `kwargs` contains `logger_kwargs`, its
-    entries override the defaults.
+    it is replaced by an `env_fn` that uses `env_kwargs`; an `env_fn` may be an id as well. If
+    `kwargs` contains `logger_kwargs`, its entries override the defaults.
 
     Args:
         exp_name: name of the experiment and of its folder.
@@ -153,6 +153,10 @@ def call_experiment(
         print(f"Running experiment {exp_name} in {output_dir}\n{_as_json(shown)}", flush=True)
     if "env_name" in kwargs:
         kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+    elif "env_fn" in kwargs:
+        from spinup.envs.make import env_fn_of
+
+        kwargs["env_fn"] = env_fn_of(kwargs["env_fn"])
     result = thunk(**kwargs)
     if proc_id() == 0:
         word = shlex.quote(os.fspath(output_dir))
@@ -167,9 +171,9 @@ def call_experiment(
 
 def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
     """Return a picklable `env_fn` that creates a new `env_name` on every call."""
-    from spinup.envs import make_env  # imports gymnasium, so delay it until needed
+    from spinup.envs import make  # imports gymnasium, so delay it until needed
 
-    return functools.partial(make_env, env_name, dict(env_kwargs or {}))
+    return make.env_maker(env_name, env_kwargs)
 
 
 def process_count(num_cpu: int | str) -> int:

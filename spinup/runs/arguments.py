@@ -49,8 +49,9 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
     {
         # the experiment
         "env_fn": Argument(
-            Kind(callable, "a function of no arguments that makes an environment"),
-            "function of no arguments that makes a fresh environment (Gymnasium interface).",
+            Kind(callable, "an environment's id, or a function that makes one"),
+            "id of an environment, such as 'CartPole-v1', or a function of no arguments that makes "
+            "a fresh one (Gymnasium interface).",
         ),
         "actor_critic": Argument(
             Kind(callable, "a class or function that makes the networks", words=(None,)),
@@ -308,7 +309,11 @@ def _call(
         return function(*args, **kwargs)  # raises Python's usual TypeError
     bound.apply_defaults()
     for name, value in bound.arguments.items():
-        if name in ARGUMENTS:
+        if name == "env_fn" and (isinstance(value, str) or hasattr(value, "step")):
+            from spinup.envs.make import env_fn_of
+
+            bound.arguments[name] = env_fn_of(value)
+        elif name in ARGUMENTS:
             bound.arguments[name] = ARGUMENTS[name].domain.convert(value)
     parameters = signature.parameters.items()
     defaults = {name: p.default for name, p in parameters if p.default is not p.empty}

@@ -16,7 +16,6 @@ from torch.distributions import Categorical
 
 from spinup import registry
 from spinup.algos.pytorch.common import nets
-from spinup.envs import make_env
 from spinup.runs.arguments import training_function
 from spinup.runs.run import Run
 
@@ -65,9 +64,7 @@ def train(tmp_path, monkeypatch):
         runs.append(folder)
         settings.setdefault("logger_kwargs", {"output_dir": str(folder), "quiet": True})
         folder = Path(settings["logger_kwargs"]["output_dir"])
-        env = env or env_of(name)
-        env_fn = (lambda: make_env(env)) if isinstance(env, str) else env
-        ac = function(env_fn, **settings)
+        ac = function(env or env_of(name), **settings)
         return SimpleNamespace(ac=ac, rows=read_rows(folder), dir=folder)
 
     return run

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from spinup import registry
 from spinup.algos.pytorch.common.acting import make_get_action
-from spinup.envs import space_from_json
+from spinup.envs import make_env, space_from_json
 from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
@@ -376,6 +376,43 @@ def test_normalizers_are_trained_saved_and_loaded_with_the_policy(train, algo):
 
 
 # ---- environments of every kind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "her"])
+def test_an_id_trains_like_a_function_that_makes_it(train, algo, tmp_path):
+    env_id = {"ppo": "CartPole-v1", "sac": "Pendulum-v1", "her": "spinup/BitFlip-v0"}[algo]
+    made = train(algo, lambda: make_env(env_id), epochs=2)
+    folder = {"output_dir": str(tmp_path / "by_id"), "quiet": True}
+    train(algo, env_id, logger_kwargs=folder)
+    named = train(algo, env_id, logger_kwargs=folder, epochs=2, resume=True)
+    assert named.rows == made.rows and equal(weights(named), weights(made))
+    records = [json.loads((run.dir / "config.json").read_text())["env"] for run in (named, made)]
+    records += [load_policy(run.dir)[0]["env"] for run in (named, made)]
+    assert records == [records[0]] * 4 and records[0]["id"] == env_id
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_an_environment_in_place_of_env_fn_is_one_sentence(algo, tmp_path):
+    logger = {"output_dir": str(tmp_path / "x")}
+
+    class Plain:  # not a gymnasium.Env
+        def reset(self):
+            return 0
+
+        def step(self, action):
+            return 0, 0.0, False, {}
+
+    with pytest.raises(SpinupError) as error:
+        registry.load(algo)(make_env("CartPole-v1"), logger_kwargs=logger)
+    assert str(error.value) == (
+        "env_fn is an environment (CartPoleEnv), but training makes its own: pass the id "
+        "'CartPole-v1', or a function such as lambda: gym.make('CartPole-v1')"
+    )
+    with pytest.raises(SpinupError, match=r"environment \(Plain\).*lambda: gym.make"):
+        registry.load(algo)(Plain(), logger_kwargs=logger)
+    with pytest.raises(SpinupError, match=r"there is no environment 'CartPol-v1'.*CartPole-v1"):
+        registry.load(algo)("CartPol-v1", logger_kwargs=logger)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("algo", [a for a in ALGOS if registry.get(a).observation == "vector"])

@@ -2,14 +2,14 @@
 
 import functools
 import itertools
+import pickle
 import re
 import shlex
-import sys
-import types
 
 import pytest
 
 from spinup import user_config
+from spinup.envs import make
 from spinup.grids import experiments as run_utils
 from spinup.grids.experiments import (
     CellsFailed,
@@ -268,9 +268,7 @@ def test_given_logger_kwargs_win(tmp_path):
 
 def test_env_name_becomes_a_picklable_env_fn(monkeypatch, tmp_path):
     made = []
-    fake = types.ModuleType("spinup.envs")
-    fake.make_env = lambda env_id, env_kwargs=None: made.append((env_id, env_kwargs))
-    monkeypatch.setitem(sys.modules, "spinup.envs", fake)
+    monkeypatch.setattr(make, "make_env", lambda env_id, kwargs=None: made.append((env_id, kwargs)))
     train = Recorder()
     call_experiment("e", train, data_dir=tmp_path, env_name="Toy-v0", env_kwargs={"g": 1})
     (call,) = train.calls
@@ -279,6 +277,19 @@ def test_env_name_becomes_a_picklable_env_fn(monkeypatch, tmp_path):
     call["env_fn"]()
     call["env_fn"]()
     assert made == [("Toy-v0", {"g": 1})] * 2
+
+
+def test_env_fn_may_be_an_id_but_not_an_environment(tmp_path):
+    train = Recorder()
+    call_experiment("e", train, data_dir=tmp_path, env_fn="CartPole-v1")
+    pickle.dumps(train.calls[0]["env_fn"])
+    env = train.calls[0]["env_fn"]()
+    assert env.spec.id == "CartPole-v1"
+    with pytest.raises(SpinupError, match=r"env_fn is an environment .*pass the id 'CartPole-v1'"):
+        call_experiment("e", train, data_dir=tmp_path, env_fn=env)
+    with pytest.raises(SpinupError, match="an environment's id is a string"):
+        call_experiment("e", train, data_dir=tmp_path, env_name=env)
+    assert len(train.calls) == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_grid_runs_every_cell_in_order(tmp_path):

@@ -106,7 +106,11 @@ def test_inside(name, value):
         ("max_ep_len", 0, "max_ep_len=0 must be a whole number, at least 1, or inf"),
         ("vector", "threads", "vector='threads' must be 'sync' or 'async'"),
         ("ac_kwargs", [8], "ac_kwargs=[8] must be a dict"),
-        ("env_fn", "x", "env_fn='x' must be a function of no arguments that makes an environment"),
+        (
+            "env_fn",
+            3,
+            "env_fn=3 must be an environment's id, or a function that makes one",
+        ),
         ("base_kwargs", {"act_noise": -1}, "act_noise=-1 must be a number, zero or more"),
     ],
 )
@@ -278,8 +282,9 @@ def test_the_docstring_has_every_described_argument_in_order():
     assert inspect.getdoc(toy) == (
         "Train nothing.\n\n"
         "Args:\n"
-        "    env_fn: function of no arguments that makes a fresh environment (Gymnasium "
-        "interface).\n"
+        "    env_fn: id of an environment, such as 'CartPole-v1', or a function of no arguments "
+        "that\n"
+        "        makes a fresh one (Gymnasium interface).\n"
         "    gamma: its own words.\n"
         "    batch_size: transitions per gradient step. Larger batches are less noisy and slower; "
         "64 to\n"

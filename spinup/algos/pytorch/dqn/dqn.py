@@ -125,7 +125,7 @@ def dqn_learner(
 
 @training_function
 def dqn(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPQNetwork,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

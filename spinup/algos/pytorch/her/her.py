@@ -70,7 +70,7 @@ def her_update(base_update, inputs, batch, step):
 
 @training_function
 def her(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] | None = None,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

@@ -110,7 +110,7 @@ def ppo_update(
 
 @training_function
 def ppo(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

@@ -50,7 +50,7 @@ def reinforce_update(ac, pi_optimizer, batches, shards):
 
 @training_function
 def reinforce(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPPolicy,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

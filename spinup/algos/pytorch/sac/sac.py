@@ -141,7 +141,7 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
 
 @training_function
 def sac(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

@@ -124,7 +124,7 @@ def td3_learner(
 
 @training_function
 def td3(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

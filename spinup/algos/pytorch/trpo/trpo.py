@@ -120,7 +120,7 @@ def trpo_update(
 
 @training_function
 def trpo(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,

@@ -69,7 +69,7 @@ def vpg_update(ac, pi_optimizer, vf_optimizer, batches, shards, train_v_iters=80
 
 @training_function
 def vpg(
-    env_fn: Callable[[], Any],
+    env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPActorCritic,
     ac_kwargs: Mapping[str, Any] = {},
     seed: int = 0,
