@@ -94,7 +94,7 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     ac_kwargs = dict(config.pop("ac_kwargs", {}))
     if "activation" in ac_kwargs:
         ac_kwargs["activation"] = activation(ac_kwargs["activation"], "pytorch")
-    start = time.time()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         ac = registry.load(algo, "pytorch")(
             lambda: make_env(env_id),
@@ -104,7 +104,7 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
             **config,
         )
         progress = Path(folder, "progress.txt").read_text().splitlines()
-    train_seconds = time.time() - start
+    train_seconds = time.monotonic() - start
     env = adapt_env(make_env(env_id))
     get_action = make_get_action(ac, deterministic=True, action_space=env.action_space)
     goal_env = registry.get(algo).observation == "goal"
@@ -169,7 +169,7 @@ def run_gate(gate, pool, overrides):
             "preset": f"spinup/presets/{file_name(algo, env_id)}",
             "hyperparameters": {**json.loads(preset_path(algo, env_id).read_text()), **overrides},
             "command": f"python benchmarks/learn.py {algo} {env_id}",
-            "wall_seconds": round(time.time() - start, 1),
+            "wall_seconds": round(time.monotonic() - start, 1),
             "versions": versions(),
         }
         shown = ", ".join(f"{r:.4g}" for r in returns)
@@ -181,7 +181,7 @@ def run_gate(gate, pool, overrides):
             (RESULTS / file_name(algo, env_id)).write_text(text)
         return result
 
-    start = time.time()
+    start = time.monotonic()
     futures = [pool.submit(one, seed) for seed in SEEDS]
     return lambda: gather(futures, start)
 

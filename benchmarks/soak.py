@@ -155,7 +155,7 @@ def state_hash(checkpoint):
 
 def soak(algo, env_id, kills, seed, workspace):
     """Kill runs of one combination until `kills` were killed; the entry of the result."""
-    start = time.time()
+    start = time.monotonic()
     rng = random.Random(f"{seed} {algo} {env_id}")
     base = Path(workspace, f"{algo}-{env_id.replace('/', '-')}")
     base.mkdir()
@@ -187,7 +187,7 @@ def soak(algo, env_id, kills, seed, workspace):
         "rows": len(undisturbed["progress"]) - 1,
         **{name: all(run[name] for run in runs) for name in EQUAL},
         "undisturbed_seconds": round(length, 2),
-        "seconds": round(time.time() - start, 1),
+        "seconds": round(time.monotonic() - start, 1),
     }
     verdict = "equal" if passes(entry) else "DIFFERENT"
     print(
@@ -246,7 +246,7 @@ def main():
             print(f"soak: nothing is called {' '.join(args.only)}", file=sys.stderr)
             return 2
     seed = time.time_ns() if args.seed is None else args.seed
-    start = time.time()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as workspace, ThreadPoolExecutor(args.jobs) as pool:
         futures = [pool.submit(soak, *c, args.kills, seed, workspace) for c in combinations]
         entries = [future.result() for future in futures]
@@ -258,7 +258,7 @@ def main():
     result = {
         "pass": passed,
         "kills": sum(entry["kills"] for entry in entries),
-        "seconds": round(time.time() - start, 1),
+        "seconds": round(time.monotonic() - start, 1),
         "command": " ".join(["python", "benchmarks/soak.py", *sys.argv[1:]]),
         "seed": seed,
         "config": {**COMMON, "epochs": EPOCHS, "extra": EXTRA, "chunk_bytes": CHUNK_BYTES},

@@ -34,7 +34,6 @@ class Progress:
     ret: float | None = None
     rate: float | None = None  # environment steps per second
     epoch_seconds: float | None = None
-    age: float = 0.0  # seconds since the last row
 
 
 def read_progress(run: str | os.PathLike[str]) -> Progress:
@@ -48,7 +47,6 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
             file.seek(max(start, size - _TAIL_BYTES))
             cut = file.tell() > start
             lines = file.read(_TAIL_BYTES).decode("utf-8", "replace").split("\n")
-            age = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
     except OSError:
         return Progress()
     rows = lines[1 if cut else 0 : -1]  # drop a row that is still being written
@@ -66,7 +64,7 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
         if steps is not None and seconds > 0:
             rate = (steps - before.get("TotalEnvInteracts", 0.0)) / seconds
     ret = last.get("AverageTestEpRet", last.get("AverageEpRet"))
-    return Progress(None if epoch is None else int(epoch), ret, rate, each, age)
+    return Progress(None if epoch is None else int(epoch), ret, rate, each)
 
 
 def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
@@ -101,6 +99,9 @@ class Board:
         if self.interval is None:
             self.interval = 1.0 if self.live else 60.0
         self._epochs = [_epochs(job) for job in self.jobs]
+        # cell -> its latest epoch, and when it was first seen here. A file's own time depends on
+        # the wall clock, which may jump.
+        self._last: dict[int, tuple[int, float]] = {}
         self._start = self._drawn = self.clock()
         self._height = 0
 
@@ -205,7 +206,10 @@ class Board:
         if total is None or progress.epoch is None or progress.epoch_seconds is None:
             return None
         epochs = max(0, total - 1 - progress.epoch)
-        return max(0.0, epochs * progress.epoch_seconds - min(progress.age, progress.epoch_seconds))
+        if self._last.get(i, (None, 0.0))[0] != progress.epoch:
+            self._last[i] = (progress.epoch, self.clock())
+        age = self.clock() - self._last[i][1]
+        return max(0.0, epochs * progress.epoch_seconds - min(age, progress.epoch_seconds))
 
     def seconds_left(self) -> float | None:
         """Estimate the remaining time from the running cells; None if unknown."""

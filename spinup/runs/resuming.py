@@ -200,7 +200,7 @@ def restore(run: Run, state: dict[str, Any]) -> None:
         )
     run.epoch = state["epoch"]
     run.total_steps = state["total_steps"]
-    run.start_time = time.time() - state["seconds"]
+    run.start_time = time.monotonic() - state["seconds"]
     with _in_one_sentence(run.algo):
         shards = [state["shards"][shard] for shard in run.shards.local]
         for name, obj in run.tracked.items():

@@ -153,7 +153,7 @@ class Run:
         self._closers.append(self._signals.release)
         if config["progress"] and proc_id() == 0:
             self._show_bar(0 if saved is None else saved["total_steps"])
-        self.start_time = self._saved_time = time.time()
+        self.start_time = self._saved_time = time.monotonic()
         if resume:
             where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
@@ -338,7 +338,7 @@ class Run:
             self.loop.begin_epoch()
             for rollout in self.rollouts:
                 rollout.clear()
-            elapsed = time.time() - self._saved_time
+            elapsed = time.monotonic() - self._saved_time
             due = epoch % self.config["save_freq"] == 0 or epoch == last
             if self._signals.received is not None and epoch < last and num_procs() == 1:
                 raise StopTraining
@@ -350,7 +350,7 @@ class Run:
 
     def seconds(self) -> float:
         """Return the training time so far in seconds, including time before a stop."""
-        return time.time() - self.start_time
+        return time.monotonic() - self.start_time
 
     def _show_bar(self, initial: int) -> None:
         from spinup.utils.progress import ProgressBar
@@ -392,7 +392,7 @@ class Run:
         state, self._saved_steps = state_of(self), self.loop.total_steps()
         if proc_id() == 0:
             save_checkpoint(self.output_dir / "checkpoints", state, self._saved_steps)
-        self._saved_time = time.time()
+        self._saved_time = time.monotonic()
 
     def global_state(self) -> dict[str, Any]:
         """Return the states of the global RNGs, which user code may use."""

@@ -114,7 +114,7 @@ def test_the_table_is_redrawn_in_place(jobs, tmp_path, monkeypatch):
     screen = Terminal()
     board = Board("demo", jobs(3), screen, clock=lambda: clock[0])
     board.set(0, "running")
-    progress(tmp_path / "cell0_s0", HEADER + row(0, 5.0) + row(1, 7.5), age=0)
+    progress(tmp_path / "cell0_s0", HEADER + row(0, 5.0) + row(1, 7.5))
     board.set(1, "running")
     clock[0] = 65.0
     board.refresh()
@@ -123,7 +123,7 @@ def test_the_table_is_redrawn_in_place(jobs, tmp_path, monkeypatch):
     assert lines[1].split() == ["cell", "state", "epoch", "return", "steps/s", "ETA"]
     name, state, epoch, ret, rate, eta = lines[2].split()
     assert (name, state, epoch, ret, rate) == ("cell0_s0", "running", "2/4", "7.5", "50")
-    assert eta in ("00:04", "00:03")
+    assert eta == "00:02"  # two epochs of two seconds, and the first of them should have ended
     assert lines[3].split() == ["cell1_s0", "running", "-", "-", "-", "-"]
     assert lines[4].split() == ["cell2_s0", "waiting", "-", "-", "-", "-"]
     board.say("something happened")
@@ -132,6 +132,19 @@ def test_the_table_is_redrawn_in_place(jobs, tmp_path, monkeypatch):
     lines = screen.screen()
     assert lines[0] == "something happened" and len(lines) == 6
     assert lines[1].startswith("demo: 1 running, 1 waiting, 1 failed")
+
+
+@pytest.mark.parametrize("age", [3600.0, -3600.0])
+def test_the_time_left_does_not_depend_on_the_wall_clock(jobs, tmp_path, age):
+    clock = [0.0]
+    board = Board("demo", jobs(1), io.StringIO(), clock=lambda: clock[0])
+    progress(tmp_path / "cell0_s0", HEADER + row(0) + row(1), age)
+    board.set(0, "running")
+    assert board.seconds_left() == 4.0
+    clock[0] = 1.5
+    assert board.seconds_left() == 2.5
+    progress(tmp_path / "cell0_s0", HEADER + row(0) + row(1) + row(2), age)
+    assert board.seconds_left() == 2.0
 
 
 def test_the_defaults_of_the_function_say_how_long_a_run_is(jobs):

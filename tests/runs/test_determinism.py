@@ -1,6 +1,8 @@
 """The same seed gives the same run, bit for bit; another seed gives another."""
 
+import itertools
 import json
+import time
 
 import numpy as np
 import pytest
@@ -196,3 +198,14 @@ def test_an_epoch_in_which_no_episode_ends_is_logged_as_nan(runs):
     assert rows[0]["AverageEpRet"] == "nan"
     assert rows[0]["EpLen"] == "nan"
     assert [row["TotalEnvInteracts"] for row in rows] == ["4", "8", "12"]
+
+
+def test_a_jump_of_the_wall_clock_does_not_reach_the_table(tiny_runs, tmp_path, monkeypatch):
+    jumps = itertools.count(start=2e9, step=-3600.0)
+    monkeypatch.setattr(time, "time", lambda: next(jumps))
+    tiny_runs.train("vpg", tmp_path)
+    tiny_runs.train("vpg", tmp_path, epochs=4, resume=True)
+    lines = [line.split("\t") for line in (tmp_path / "progress.txt").read_text().splitlines()]
+    seconds = [float(line[lines[0].index("Time")]) for line in lines[1:]]
+    assert len(seconds) == 4 and seconds == sorted(seconds)
+    assert seconds[0] > 0.0 and seconds[-1] < 600.0
