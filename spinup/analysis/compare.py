@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.analysis import compare_figures, curves, plot
+from spinup.analysis import compare_figures, curves, figures, plot
 from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
 from spinup.analysis.curves import Curve
 from spinup.utils.argparsing import Parser
@@ -263,8 +263,8 @@ def _note_lengths(runs: Mapping[str, Mapping[str, Sequence[Curve]]], xaxis: str)
         ends = [c[0][-1] for envs in runs.values() for c in envs[env]]
         if min(ends) < 0.9 * max(ends):
             _note(
-                f"the runs in {env} end between {plot.thousands(min(ends))} and "
-                f"{plot.thousands(max(ends))} of {xaxis}, and each is scored at its own end "
+                f"the runs in {env} end between {figures.thousands(min(ends))} and "
+                f"{figures.thousands(max(ends))} of {xaxis}, and each is scored at its own end "
                 "(--until X ends all of them at X)."
             )
 
@@ -419,7 +419,7 @@ def make_comparison(
     print(text(result))
     if json_file:
         _write_json(Path(json_file), result)
-    if not save and plot.can_show():
+    if not save and figures.can_show():
         compare_figures.show(result)
         return result
     if not save:
@@ -455,15 +455,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
     for given in save or []:
         suffix = Path(given).suffix.lower()
-        if suffix in plot.FORMATS:
-            plot.output_files(given)
+        if suffix in figures.FORMATS:
+            figures.output_files(given)
         elif suffix and not os.path.isdir(given):
             raise SpinupError(
-                f"--save takes a folder or a file that ends in {', '.join(plot.FORMATS)}, "
+                f"--save takes a folder or a file that ends in {', '.join(figures.FORMATS)}, "
                 f"not {given}"
             )
         else:
-            plot.output_files(Path(given) / f"{compare_figures.PANELS[0]}.png")
+            figures.output_files(Path(given) / f"{compare_figures.PANELS[0]}.png")
     if json_file and not Path(json_file).absolute().parent.is_dir():
         raise SpinupError(f"cannot write {json_file} (there is no such folder): create it first")
     if json_file and Path(json_file).is_dir():

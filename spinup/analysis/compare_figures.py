@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spinup.analysis import plot
+from spinup.analysis import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +22,8 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
     Panels are `aggregates` (which uses a second axes, `mean`), `improvement`, `profiles` and
     `efficiency`.
     """
-    styles = dict(zip(result["algorithms"], itertools.cycle(plot.styles()), strict=False))
-    score = "Normalized score" if result["normalised"] else plot.axis_label(result["value"])
+    styles = dict(zip(result["algorithms"], itertools.cycle(figures.styles()), strict=False))
+    score = "Normalized score" if result["normalised"] else figures.axis_label(result["value"])
     for key, title in (("aggregates", "IQM"), ("mean", "Mean")):
         if key in panels:
             _draw_intervals(panels[key], title, score, result, styles)
@@ -47,15 +47,15 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
             for n, entry in data["algorithms"].items()
         }
         _draw_lines(ax, found, styles)
-        plot.set_x_range(ax, ax.lines)
+        figures.set_x_range(ax, ax.lines)
         steps = data["unit"] == "steps"
         ax.set_xlabel(
-            plot.axis_label(result["xaxis"]) if steps else "Share of each environment's steps"
+            figures.axis_label(result["xaxis"]) if steps else "Share of each environment's steps"
         )
         ax.set_ylabel(f"IQM of the {score[0].lower()}{score[1:]}")
         ax.set_title("Sample efficiency")
     for ax in panels.values():
-        plot.finish_axes(ax)
+        figures.finish_axes(ax)
 
 
 def _draw_intervals(
@@ -78,7 +78,7 @@ def _draw_intervals(
 def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
     names = []
     for i, pair in enumerate(result["pairs"]):
-        color = plot.COLORS[0] if pair["verdict"] == "established" else "0.5"
+        color = figures.COLORS[0] if pair["verdict"] == "established" else "0.5"
         low, high = pair["improvement_ci"]
         ax.plot([low, high], [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
         ax.plot([pair["improvement"]], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
@@ -103,7 +103,7 @@ def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -
         marker = "o" if len(x) == 1 else None  # a line through one point is invisible
         look = {"color": color, "linestyle": dashes, "marker": marker}
         ax.plot(x, line, zorder=3, gid=f"curve-{i}", **look)
-        band = plot.draw_band(ax, x, low, high, color, plot.shade_of(len(found)))
+        band = figures.draw_band(ax, x, low, high, color, figures.shade_of(len(found)))
         band.set_gid(f"band-{i}")
     ax.margins(x=0)
 
@@ -112,15 +112,15 @@ def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:
     """Write all panels to one file, or one file per panel to a folder."""
     written: list[Path] = []
     for given in save:
-        if Path(given).suffix.lower() in plot.FORMATS:
-            (file,) = plot.output_files(given)
-            with plot.paper_style(1.0):
-                written += plot.save_figure(whole_figure(result, on_screen=False), [file])
+        if Path(given).suffix.lower() in figures.FORMATS:
+            (file,) = figures.output_files(given)
+            with figures.paper_style(1.0):
+                written += figures.save_figure(whole_figure(result, on_screen=False), [file])
             continue
         for panel in PANELS:
-            files = plot.output_files([Path(given) / f"{panel}{s}" for s in (".png", ".pdf")])
-            with plot.paper_style(1.2):
-                written += plot.save_figure(_panel_figure(result, panel), files)
+            files = figures.output_files([Path(given) / f"{panel}{s}" for s in (".png", ".pdf")])
+            with figures.paper_style(1.2):
+                written += figures.save_figure(_panel_figure(result, panel), files)
     return written
 
 
@@ -128,7 +128,7 @@ def whole_figure(result: Mapping[str, Any], on_screen: bool) -> Figure:
     """Create a figure with all panels and one legend below them."""
     names = list(result["algorithms"])
     rows = _rows_height(result)
-    figure = plot.new_figure((12, rows + 4.6), on_screen)
+    figure = figures.new_figure((12, rows + 4.6), on_screen)
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows, 4.6])
     top, bottom = parts
     upper = top.subplots(1, 3)
@@ -145,18 +145,18 @@ def whole_figure(result: Mapping[str, Any], on_screen: bool) -> Figure:
 def _panel_figure(result: Mapping[str, Any], panel: str) -> Figure:
     names = list(result["algorithms"])
     if panel in ("profiles", "efficiency"):
-        figure = plot.new_figure((6.5, 4.5), on_screen=False)
+        figure = figures.new_figure((6.5, 4.5), on_screen=False)
         ax = figure.subplots()
         draw(result, {panel: ax})
-        plot.place_legend(ax, ax.lines, names)
-        plot.make_room(figure, ax)
+        figures.place_legend(ax, ax.lines, names)
+        figures.make_room(figure, ax)
     elif panel == "aggregates":
-        figure = plot.new_figure((9, _rows_height(result)), on_screen=False)
+        figure = figures.new_figure((9, _rows_height(result)), on_screen=False)
         left, right = figure.subplots(1, 2)
         draw(result, {panel: left, "mean": right})
         right.tick_params(labelleft=False)
     else:
-        figure = plot.new_figure((6.5, _rows_height(result)), on_screen=False)
+        figure = figures.new_figure((6.5, _rows_height(result)), on_screen=False)
         draw(result, {panel: figure.subplots()})
     return figure
 
@@ -170,6 +170,6 @@ def show(result: Mapping[str, Any]) -> None:
     """Open a window with all panels."""
     import matplotlib.pyplot as plt
 
-    with plot.paper_style(1.0):
+    with figures.paper_style(1.0):
         whole_figure(result, on_screen=True)
     plt.show()

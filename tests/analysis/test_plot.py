@@ -16,7 +16,7 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from spinup.analysis import curves, plot
+from spinup.analysis import curves, figures, plot
 from spinup.utils.errors import SpinupError
 
 
@@ -498,10 +498,10 @@ def test_style_of_the_callers_figures_is_left_alone(tmp_path):
 )
 def test_only_windows_without_a_display_become_agg(monkeypatch, backend, display, wanted):
     chosen = []
-    monkeypatch.setattr(plot, "has_display", lambda: display)
+    monkeypatch.setattr(figures, "has_display", lambda: display)
     monkeypatch.setattr(matplotlib, "get_backend", lambda: backend)
     monkeypatch.setattr(matplotlib, "use", chosen.append)
-    plot._use_a_backend_that_works()
+    figures._use_a_backend_that_works()
     assert chosen == wanted
 
 
@@ -611,7 +611,7 @@ def test_the_legend_covers_no_curve_and_lines_differ(tmp_path, lines):
         points = line.get_transform().transform_path(line.get_path())
         assert not points.intersects_bbox(box, filled=False)
     styles = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
-    assert len(styles) == min(lines, len(plot.COLORS) * len(plot.DASHES))
+    assert len(styles) == min(lines, len(figures.COLORS) * len(figures.DASHES))
 
 
 @pytest.mark.parametrize(
@@ -630,7 +630,7 @@ def test_the_legend_covers_no_curve_and_lines_differ(tmp_path, lines):
     ],
 )
 def test_axes_are_labelled_in_words(column, label):
-    assert plot.axis_label(column) == label
+    assert figures.axis_label(column) == label
 
 
 @pytest.mark.parametrize(
@@ -638,8 +638,8 @@ def test_axes_are_labelled_in_words(column, label):
     [(0, "0"), (500, "500"), (1000, "1K"), (2500, "2.5K"), (1e5, "100K"), (3e6, "3M"), (2e9, "2B")],
 )
 def test_thousands_are_short(value, text):
-    assert plot.thousands(value) == text
-    assert plot.thousands(-value) == (f"\N{MINUS SIGN}{text}" if value else "0")
+    assert figures.thousands(value) == text
+    assert figures.thousands(-value) == (f"\N{MINUS SIGN}{text}" if value else "0")
 
 
 @pytest.mark.parametrize(
