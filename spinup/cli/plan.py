@@ -9,8 +9,6 @@ SpinupError. `flags` reads the words, `usage` explains them, and `estimate` pred
 from __future__ import annotations
 
 import json
-import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +34,7 @@ from spinup.cli.flags import (
 from spinup.grids.experiments import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
 from spinup.runs.domains import Number
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_from_here
 from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, under_launcher
 
 __all__ = [
@@ -307,7 +306,7 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
         if wanted not in tried:
             tried.append(wanted)
             if ":" in wanted[0]:
-                _import_from_here()
+                import_from_here()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the run itself will warn
                 env = _try_env(*wanted)
@@ -365,16 +364,6 @@ def _check_division(cell: Cell, processes: int) -> None:
             f"steps_per_epoch={steps} does not divide among {each} environments (shards x "
             f"num_envs): use a multiple of {each}"
         )
-
-
-def _import_from_here() -> None:
-    """Let `--env module:Id-v0` find modules in the working directory, as `python -m` does.
-
-    The directory is last on the path, so that no file there shadows an installed package.
-    """
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
 
 
 def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:

@@ -26,6 +26,7 @@ from spinup.policies import loading
 from spinup.policies.environments import given_env
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_from_here
 
 # Maximum difference between two float32 versions, relative to the action's magnitude or to 1,
 # whichever is larger.
@@ -383,6 +384,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         args = parser.parse_args(argv)
+        if args.trust_pickle or ":" in (args.env or ""):
+            import_from_here()  # as `spinup ppo --env module:id` did
         report = export_onnx(
             args.fpath,
             args.onnx,

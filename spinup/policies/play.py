@@ -29,6 +29,7 @@ from spinup.policies.loading import (
 from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_from_here
 
 # Without this, pytest would collect this module under its old name, `test_policy`.
 __test__ = False
@@ -257,7 +258,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         words, env_kwargs = _take_env_kwargs(argv)
-        _play(parser.parse_args(words), env_kwargs)
+        args = parser.parse_args(words)
+        if args.trust_pickle or ":" in (args.env or ""):
+            import_from_here()  # as `spinup ppo --env module:id` did
+        _play(args, env_kwargs)
     except SpinupError as error:
         print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -1,6 +1,8 @@
-"""Importing an object by the names that a file recorded for it."""
+"""Importing what the user or a file names."""
 
 import importlib
+import os
+import sys
 from typing import Any
 
 
@@ -17,3 +19,13 @@ def import_object(module: str, qualname: str) -> Any:
     except (AttributeError, TypeError, ValueError) as error:  # also empty and relative names
         raise ImportError(str(error)) from error
     return found
+
+
+def import_from_here() -> None:
+    """Let names that the user typed find modules in the working directory, as `python -m` does.
+
+    The directory is last on the path, so that no file there shadows an installed package.
+    """
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)

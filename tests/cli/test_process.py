@@ -80,6 +80,16 @@ def test_an_environment_of_a_module_is_made_with_its_arguments(start, tmp_path):
     header, row = rows(tmp_path / "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0/progress.txt")
     table = dict(zip(header, map(float, row), strict=True))
     assert table["EpLen"] == 7 and table["AverageEpRet"] == 49
+    # The other tools look in the working directory only if the user names the module or trusts it.
+    run = "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0"
+    play = f"test_policy {run} -nr -n 2"
+    for line in (f"{play} --env my_envs:Mine-v0", f"{play} --trust-pickle"):
+        job = start(line)
+        out, err = job.communicate(timeout=150)
+        assert job.returncode == 0, err
+    job = start(play)
+    out, err = job.communicate(timeout=150)
+    assert job.returncode == 2 and "--env" in err and "REGISTERED" not in out
 
 
 def test_workers_import_the_module_too(start, tmp_path):

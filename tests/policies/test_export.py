@@ -333,3 +333,21 @@ def test_a_pickled_module_is_exported_behind_the_opt_in(tmp_path, capsys):
     obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     wanted = ac.act(torch.as_tensor(obs), deterministic=True)
     assert actions_of(tmp_path / "p.onnx", obs).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("--env mine:Id-v0", True), ("--trust-pickle", True), ("--env CartPole-v1", False)],
+)
+def test_modules_of_the_working_directory_are_found_if_named(words, found, tmp_path, monkeypatch):
+    seen = []
+
+    def stop(*args, **kwargs):
+        seen.append(sys.path[-1])
+        raise SpinupError("stop here")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    monkeypatch.setattr(export, "export_onnx", stop)
+    assert export.main(["RUN", "--onnx", "a.onnx", *words.split()]) == 2
+    assert (seen == [str(tmp_path)]) == found
