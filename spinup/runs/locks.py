@@ -1,10 +1,11 @@
-"""The lock on a run directory, which keeps two processes from writing to it."""
+"""The lock on a run directory: one process writes to it, and notices if the directory is gone."""
 
 from __future__ import annotations
 
 import os
 import warnings
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,8 +15,9 @@ from spinup.utils.errors import SpinupError
 class RunLock:
     """This process's exclusive right to write to ``folder``, until ``release()``.
 
-    The operating system locks ``<folder>/.lock`` and frees the lock when the process ends, even if
-    it is killed. The process ID in the file is only used in error messages.
+    The operating system locks ``<folder>/.lock`` and, where it can, the folder itself, so that
+    deleting the file does not let a second process in. It frees both locks when the process ends,
+    even if it is killed. The process ID in the file is only used in error messages.
     """
 
     # Locks that this process holds. A second Logger on the same directory shares the first one's
@@ -28,13 +30,15 @@ class RunLock:
         self.claims: dict[str, object] = {}
         self._users = 1
         self._fd: int | None = None
+        self._folder_fd: int | None = None
         self._key = os.path.realpath(folder)
+        self.path = os.path.abspath(folder)  # valid even if the working directory changes
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         flags |= getattr(os, "O_NOFOLLOW", 0)  # never truncate a file through a link
         fd = os.open(self.folder / ".lock", flags, 0o644)
         try:
-            if not _try_lock(fd, self.folder):
+            if not (self._try_lock_folder() and _try_lock(fd, self.folder)):
                 holder = os.pread(fd, 32, 0) if hasattr(os, "pread") else b""
                 pid = holder.decode("ascii", "replace").strip() or "unknown"
                 raise SpinupError(
@@ -47,16 +51,39 @@ class RunLock:
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode())
         except BaseException:
-            os.close(fd)
+            self._fd = fd
+            self._close()
             raise
         self._fd = fd
         RunLock._held[self._key] = self
+
+    def _try_lock_folder(self) -> bool:
+        """Lock the folder itself, if possible; return False if another process has locked it."""
+        try:
+            import fcntl
+
+            self._folder_fd = os.open(self.folder, os.O_RDONLY)
+            fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except (ImportError, OSError):
+            pass  # Windows, and some network file systems: the lock on the file has to suffice
+        return True
+
+    def check(self) -> None:
+        """Raise an error if the folder or its lock file was deleted, moved or replaced."""
+        for fd, path, look in (
+            (self._folder_fd, self.path, os.stat),  # the folder itself may be a link
+            (self._fd, os.path.join(self.path, ".lock"), os.lstat),
+        ):
+            if fd is not None and not is_at(fd, path, look):
+                raise missing(path)
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
         """Share the lock that this process already holds on ``folder``, or take a new one."""
         lock = cls._held.get(os.path.realpath(folder))
-        if lock is None or not lock.held:
+        if lock is None or not lock.held or not lock.in_place:
             try:
                 return cls(folder)
             except OSError as error:
@@ -71,6 +98,15 @@ class RunLock:
         """Whether this object holds the lock now."""
         return self._fd is not None
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the folder and its lock file are still the ones that were locked."""
+        try:
+            self.check()
+        except SpinupError:
+            return False
+        return True
+
     def release(self) -> None:
         """Release the lock, or this share of it. Calling this twice is harmless."""
         self._users -= 1
@@ -79,11 +115,12 @@ class RunLock:
 
     def _close(self) -> None:
         # Close without unlocking: an unlock in a forked child would release the parent's lock.
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            os.close(fd)
-            if RunLock._held.get(self._key) is self:
-                del RunLock._held[self._key]
+        fds, self._fd, self._folder_fd = (self._fd, self._folder_fd), None, None
+        for fd in fds:
+            if fd is not None:
+                os.close(fd)
+        if RunLock._held.get(self._key) is self:
+            del RunLock._held[self._key]
 
     def __enter__(self) -> RunLock:
         return self
@@ -104,6 +141,26 @@ class RunLock:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=RunLock._drop_in_child)
+
+
+def is_at(
+    fd: int,
+    path: str | os.PathLike[str],
+    look: Callable[[str | os.PathLike[str]], os.stat_result] = os.lstat,
+) -> bool:
+    """Return whether ``path`` still leads to the open file ``fd``."""
+    try:
+        return os.path.samestat(os.fstat(fd), look(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def missing(path: str | os.PathLike[str]) -> SpinupError:
+    """Return the error for a file or folder that ``is_at`` no longer finds."""
+    return SpinupError(
+        f"{os.fspath(path)} was deleted, moved or replaced while a run was writing to it, so the "
+        "run stopped; put it back and resume the run, or start the run again"
+    )
 
 
 def _try_lock(fd: int, folder: Path) -> bool:

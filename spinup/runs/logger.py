@@ -33,7 +33,7 @@ import numpy as np
 
 from spinup.runs.directory import RUN_FILES, delete_files, move_to_old, remove_temporaries
 from spinup.runs.files import atomic_write, save_number
-from spinup.runs.locks import RunLock
+from spinup.runs.locks import RunLock, is_at, missing
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
 
@@ -181,14 +181,18 @@ class Logger:
             self.first_row = False
             self._rows = len(lines) - 1
 
-    def _check_owner(self) -> None:
-        """Raise an error after close(), or after a newer Logger took over the directory."""
+    def check_owner(self) -> None:
+        """Raise an error if this Logger was closed or replaced, or if its directory is gone."""
         lock = self._lock
         if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
             raise SpinupError(
                 f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
                 "was created for the same directory; use the newer one"
             )
+        lock.check()
+        assert self.output_file is not None
+        if not is_at(self.output_file.fileno(), self.path(self._fname)):
+            raise missing(self.path(self._fname))
 
     def close(self) -> None:
         """Close the files and release the lock (also done at exit). Safe to call twice."""
@@ -198,12 +202,14 @@ class Logger:
     def mark_finished(self) -> None:
         """Record that the run is complete, so that no message suggests resuming it."""
         if proc_id() == 0:
-            self._check_owner()
-            atomic_write(self._path(".finished"), b"finished\n")
+            self.check_owner()
+            atomic_write(self.path(".finished"), b"finished\n")
+            self.check_owner()  # the directory may have disappeared in the meantime
 
-    def _path(self, *parts: str) -> str:
-        assert self.output_dir is not None
-        return os.path.join(self.output_dir, *parts)
+    def path(self, *parts: str) -> str:
+        """Return the absolute path of a file in the run directory; only the first process may."""
+        assert self._lock is not None
+        return os.path.join(self._lock.path, *parts)
 
     # ----------------------------------------------------------------------------------------------
     # messages and the table
@@ -244,7 +250,7 @@ class Logger:
     def dump_tabular(self) -> None:
         """Print the row and durably append it to the file; only the last line can be partial."""
         if proc_id() == 0:
-            self._check_owner()
+            self.check_owner()
             row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
             self._print_table(row)
             self._append_row(row)
@@ -277,7 +283,7 @@ class Logger:
         self._rows += 1
         # a finished run that gets more epochs is unfinished again
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(".finished"))
+            os.unlink(self.path(".finished"))
         for sink in self._sinks:
             sink.write_row(row, self._rows)
 
@@ -308,7 +314,7 @@ class Logger:
         if state is None:
             state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
         if self.output_file is not None:
-            self._check_owner()
+            self.check_owner()
             self._cut_back(state)
         self._rows = int(state["rows"])
         self.log_headers = list(state["headers"])
@@ -340,12 +346,12 @@ class Logger:
             shown["exp_name"] = self.exp_name
         if proc_id() != 0:
             return
-        self._check_owner()
+        self.check_owner()
         text = json.dumps(shown, indent=4, sort_keys=True, allow_nan=False)
         self.log("Configuration of this run:", color="cyan")
         if not self.quiet:
             print(text, flush=True)
-        atomic_write(self._path("config.json"), text.encode() + b"\n")
+        atomic_write(self.path("config.json"), text.encode() + b"\n")
         for sink in self._sinks:
             sink.write_config(shown)
 
@@ -357,7 +363,7 @@ class Logger:
         """
         if proc_id() != 0:
             return
-        self._check_owner()
+        self.check_owner()
         if state_dict:
             self._write_pickle(f"vars{save_number(itr)}.pkl", state_dict, pickle.dump)
         if hasattr(self, "tf_saver_elements"):
@@ -376,7 +382,7 @@ class Logger:
                 plain, f"{plain} is not written because it cannot be pickled: {error!r}"
             )
         else:
-            atomic_write(self._path(name), buffer.getvalue())
+            atomic_write(self.path(name), buffer.getvalue())
 
     def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
         """Choose the object that ``save_state`` saves: a module, or anything that can be pickled.
@@ -393,12 +399,12 @@ class Logger:
         """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
         if proc_id() != 0:
             return
-        self._check_owner()
+        self.check_owner()
         import torch
 
         from spinup.runs.torch_saver import save_policy
 
-        what, number, folder = self.pytorch_saver_elements, save_number(itr), self._path("pyt_save")
+        what, number, folder = self.pytorch_saver_elements, save_number(itr), self.path("pyt_save")
         os.makedirs(folder, exist_ok=True)
         self._write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
         if isinstance(what, torch.nn.Module):
@@ -418,11 +424,11 @@ class Logger:
         """Write ``tf1_save[itr]/``: a SavedModel with the tensors' names in ``model_info.json``."""
         if proc_id() != 0:
             return
-        self._check_owner()
+        self.check_owner()
         from spinup.runs.tf_saver import save_graph
 
         save_graph(
-            self._path(f"tf1_save{save_number(itr)}"), self.tf_saver_elements, self.tf_saver_info
+            self.path(f"tf1_save{save_number(itr)}"), self.tf_saver_elements, self.tf_saver_info
         )
 
 
