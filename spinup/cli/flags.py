@@ -13,7 +13,7 @@ import importlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,20 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
             )
         seen[flag.key] = flag.typed
     return flags
+
+
+def naming_order(flags: Iterable[Flag]) -> list[str]:
+    """Return the flags' keys in the order in which they appear in the names of runs.
+
+    Directories are named as in the original Spinning Up: first the flags as typed, then those with
+    a shorthand, then `--env`, `--hid` and `--act`, in this order.
+    """
+    last = ("--env", "--hid", "--act")
+
+    def place(flag: Flag) -> int:
+        return 2 + last.index(flag.typed) if flag.typed in last else flag.shorthand is not None
+
+    return [flag.key for flag in sorted(flags, key=place)]
 
 
 def _flag(word: str) -> Flag:

@@ -26,6 +26,7 @@ from spinup.cli.flags import (
     backend_of,
     entries_of,
     is_width,
+    naming_order,
     parameter_of,
     split_flags,
     value_of,
@@ -192,8 +193,10 @@ def plan(
         )
 
     grid = ExperimentGrid(name=exp_name)
-    for key, vals in values.items():
-        grid.add(key, vals, shorthand=flags[key].shorthand if key in flags else None)
+    # A preset's arguments have one value each, so they are never part of a name.
+    for key in dict.fromkeys([*naming_order(flags.values()), *values]):
+        if key in values:
+            grid.add(key, values[key], shorthand=flags[key].shorthand if key in flags else None)
     if mpi.get("max_restarts") and datestamp:
         raise SpinupError(
             "'--max_restarts' cannot find a run whose name has an earlier date: leave out --dt"

@@ -26,7 +26,7 @@ import string
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,20 @@ from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
-_LINE = "-" * 80
+DIV_LINE_WIDTH = 80  # user code reads this name
+_LINE = "-" * DIV_LINE_WIDTH
 
 EXECUTORS = ("local", "ray", "slurm")
 # Arguments of `call_experiment` that the grid itself sets, so they cannot be keys.
 _OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
 
 __all__ = [
+    "DIV_LINE_WIDTH",
     "EXECUTORS",
     "Cell",
     "CellsFailed",
     "ExperimentGrid",
+    "all_bools",
     "call_experiment",
     "env_maker",
     "process_count",
@@ -113,6 +116,11 @@ def valid_str(v: Any) -> str:
     if isinstance(v, list | tuple):
         return "-".join(valid_str(x) for x in v)
     return "".join(c if c in _NAME_CHARACTERS else "-" for c in str(v).lower())
+
+
+def all_bools(vals: Iterable[Any]) -> bool:
+    """Return whether every value is a boolean; names show such keys only where they are true."""
+    return all(isinstance(v, bool) for v in vals)
 
 
 def call_experiment(
@@ -216,7 +224,8 @@ class ExperimentGrid:
         Args:
             key: name of the argument; `a:b` means entry `b` of the dict argument `a`.
             vals: a list of values; anything else, including a tuple, is one value.
-            shorthand: abbreviates the key in names; derived from the key by default.
+            shorthand: abbreviates the key in names; derived from the key by default. If it is
+                empty (`''`), names contain only the value.
             in_name: include the value in names even if there is only one.
         """
         if not isinstance(key, str) or not all(key.split(":")):
@@ -225,7 +234,7 @@ class ExperimentGrid:
             raise SpinupError(f"the key '{key}' is already in the grid: add all its values at once")
         if shorthand is not None and (
             not isinstance(shorthand, str)
-            or shorthand[:1] not in _LETTERS_AND_DIGITS - frozenset(string.digits)
+            or shorthand[:1] not in {"", *string.ascii_letters}
             or not set(shorthand) <= _NAME_CHARACTERS
         ):
             raise SpinupError(
@@ -257,9 +266,9 @@ class ExperimentGrid:
         ):
             if key == "seed" or not (in_name or len(vals) > 1):
                 continue
-            label = valid_str(key) if shorthand is None else shorthand
+            label = valid_str(key if shorthand is None else shorthand)
             value = _lookup(variant, key)
-            if all(isinstance(v, bool) for v in vals):
+            if label and all_bools(vals):
                 parts.append(label if value else "")
             else:
                 parts.append(label + valid_str(value))

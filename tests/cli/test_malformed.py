@@ -164,11 +164,6 @@ REFUSED = [
         "'--gamma[' is not a valid flag: write --key, --key[shorthand] or --key:entry",
     ),
     (
-        "ppo --env CartPole-v1 '--gamma[]' 0.9 0.8",
-        "the shorthand of 'gamma' must start with a letter and contain only letters, digits, "
-        "'-' and '_', unlike ''",
-    ),
-    (
         "ppo --env CartPole-v1 '--gamma[a/b]' 0.9 0.8",
         "the shorthand of 'gamma' must start with a letter and contain only letters, digits, "
         "'-' and '_', unlike 'a/b'",

@@ -256,11 +256,11 @@ def test_several_values_make_a_grid_with_names_and_seeds():
     name = "cmd_fake_pytorch"
     assert dirs == [
         f"data/{name}_g{g}_ac-act{act}/{name}_g{g}_ac-act{act}_s{seed}"
-        for g in ("0-9", "0-99")
         for seed in (0, 10)
+        for g in ("0-9", "0-99")
         for act in ("relu", "tanh")
     ]
-    assert [call["gamma"] for call in CALLS] == [0.9] * 4 + [0.99] * 4
+    assert [call["gamma"] for call in CALLS] == [0.9, 0.9, 0.99, 0.99] * 2
 
 
 @given(
@@ -276,6 +276,30 @@ def test_values_become_the_product_of_themselves(gammas, seeds, widths):
     got = [(c.kwargs["gamma"], c.seed, c.kwargs["ac_kwargs"]["hidden_sizes"]) for c in cells]
     assert got == [(g, s, (w, w)) for g in gammas for s in seeds for w in widths]
     assert len({(c.exp_name, c.seed) for c in cells}) == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        # the shortcuts come last, in the order env, hid, act, wherever they are typed
+        ("--env ToyA ToyB --gamma .9 .8", "x_gam0-9_envtoya"),
+        ("--act tanh relu --hid 8 [9,9] --env ToyA ToyB", "x_envtoya_ac-hid8-8_ac-acttanh"),
+        ("--hid 8,8 9,9 --env Toy --lam 0.1 0.2 --gamma .9 .8", "x_lam0-1_gam0-9_ac-hid8-8"),
+        # ... but not the arguments that they stand for
+        ("--env_name ToyA ToyB --gamma .9 .8", "x_envtoya_gam0-9"),
+        ("--ac_kwargs:hidden_sizes 8,8 9,9 --env Toy --lam 1 0.2", "x_ac-hid8-8_lam1"),
+        # a flag with a shorthand comes after those without, and before the shortcuts
+        ("--gamma[G] .9 .8 --env[e] ToyA ToyB --lam 0.1 0.2", "x_lam0-1_g0-9_etoya"),
+        ("--lam[l] 0.1 0.2 --gamma[g] .9 .8 --bonus 1 2 --env Toy", "x_bon1_l0-1_g0-9"),
+        # an empty shorthand leaves the value alone
+        ("--gamma 0.9 0.8 --env[] ToyA ToyB", "x_gam0-9_toya"),
+        # neither seeds nor how to run are in a name, and their place changes nothing
+        ("--seed 0 1 --cpu 1 --env Toy --dt --gamma 0.9 0.8", "x_gam0-9"),
+    ],
+)
+def test_runs_are_named_as_the_originals_command_line_names_them(words, name):
+    cells = cli.plan(fake, words.split(), "x", "pytorch").grid.cells(fake)
+    assert cells[0].exp_name == name
 
 
 def test_several_environments_make_a_grid():

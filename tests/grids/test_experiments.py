@@ -124,12 +124,18 @@ def grid(name, *rows):
         (("x", ("w", [(), (1,), ((1, 2), 3)])), ["x_w", "x_w1", "x_w1-2-3"]),
         # nested keys, with and without a shorthand of their own
         (("x", ("a_b:c_d:e", [1, 2])), ["x_ab-cd-e1", "x_ab-cd-e2"]),
-        (("x", ("a_b:c_d:e", [1, 2], "S")), ["x_S1", "x_S2"]),
+        (("x", ("a_b:c_d:e", [1, 2], "S")), ["x_s1", "x_s2"]),
         (("x", ("ac_kwargs:deep", [True, False])), ["x_ac-dee", "x"]),
         (("x", ("ac_kwargs:deep", [True, False], "d", True)), ["x_d", "x"]),
         # a partial by its function; a key of which nothing is left
         (("x", ("f", [functools.partial(some_function), 1])), ["x_fsome_function", "x_f1"]),
         (("x", ("___", [1, 2])), ["x_1", "x_2"]),
+        (("x", ("___", [True, False])), ["x_true", "x_false"]),
+        # an empty shorthand leaves the value alone
+        (("x", ("env_name", "CartPole-v0", "", True)), ["x_cartpole-v0"]),
+        (("", ("env_name", "CartPole-v0", "", True)), ["cartpole-v0"]),
+        (("x", ("env_name", ["A-v0", "B-v0"], "")), ["x_a-v0", "x_b-v0"]),
+        (("x", ("norm", [True, False], "")), ["x_true", "x_false"]),
         # several that vary, one that does not, one that is named all the same
         (
             ("x", ("a", [1, 2]), ("b", 5), ("c", 7, None, True), ("d", [True, False])),
@@ -188,7 +194,6 @@ def test_flat_variants_are_all_combinations():
         [("a::b", 1)],
         [(5, 1)],
         [("a", 1, "1x")],
-        [("a", 1, "")],
         [("a", 1, "x y")],
         [("a", 1, "../x")],
     ],

@@ -17,7 +17,7 @@ scalars = st.one_of(
     st.integers(-1000, 1000), st.floats(allow_nan=False), st.booleans(), st.none(), st.text()
 )
 values = st.one_of(scalars, st.lists(scalars, max_size=3).map(tuple))
-shorthands = st.none() | st.from_regex(r"[a-z][a-z0-9_-]{0,4}", fullmatch=True)
+shorthands = st.none() | st.from_regex(r"([a-zA-Z][a-zA-Z0-9_-]{0,4})?", fullmatch=True)
 rows = st.tuples(keys, st.lists(values, min_size=1, max_size=3), shorthands, st.booleans())
 
 
@@ -85,11 +85,11 @@ def test_a_name_is_the_grids_and_a_part_for_each_key_that_varies(pair):
             if shorthand is None:
                 pieces = [re.sub("[^a-zA-Z0-9]", "", piece[:3]) for piece in key.split(":")]
                 shorthand = "-".join(pieces)
-            value = lookup(variant, key)
-            if {type(v) for v in vals} == {bool}:
-                parts += [shorthand] if value else []
+            value, label = lookup(variant, key), shorthand.lower()
+            if label and {type(v) for v in vals} == {bool}:
+                parts += [label] if value else []
             else:
-                parts.append(shorthand + valid_str(value))
+                parts.append(label + valid_str(value))
         assert eg.variant_name(variant) == "_".join(part for part in parts if part)
 
 
