@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry re
 __version__ = "0.1.0"
 
 _LOGGERS = ("EpochLogger", "Logger")
-_MODULES = ("algos", "envs", "run", "user_config", "utils")
+_MODULES = ("algos", "envs", "run", "user_config", "utils", "version")
 
 
 def __getattr__(name: str) -> Any:

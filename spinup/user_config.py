@@ -18,6 +18,9 @@ DEFAULT_BACKEND = {
     "ddpg": "pytorch",
     "td3": "pytorch",
     "sac": "pytorch",
+    "dqn": "pytorch",
+    "acer": "pytorch",
+    "her": "pytorch",
 }
 
 # If True, the name of every run directory includes the date.

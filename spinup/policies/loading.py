@@ -252,8 +252,6 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
         )
     import torch
 
-    from spinup.policies.networks import modernize
-
     try:
         ac = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # unpickling can raise anything that the pickled classes raise
@@ -266,7 +264,7 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
             f"{path} contains a {type(ac).__name__} without act(obs), which is not a policy: pass "
             "the run directory of a trained policy"
         )
-    return modernize(ac)
+    return ac.eval() if isinstance(ac, torch.nn.Module) else ac
 
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:

@@ -1,10 +1,8 @@
-"""Rebuild a saved policy's network from JSON and tensors, or update a pickled old one."""
+"""Rebuild a saved policy's network from JSON and tensors."""
 
 import numpy as np
 import torch
-from torch import nn
 
-from spinup.algos.pytorch.common import nets, qnets
 from spinup.envs.space_json import space_from_json
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
@@ -78,35 +76,3 @@ def _saved_class(name, trust_code):
             f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): make "
             "it importable, or pass it as actor_critic"
         ) from error
-
-
-# Classes of the original Spinning Up that have since gained an observation filter.
-_FILTERED = (
-    nets.MLPGaussianActor,
-    nets.MLPCategoricalActor,
-    nets.MLPCritic,
-    qnets.MLPActor,
-    qnets.SquashedGaussianMLPActor,
-    qnets.MLPQFunction,
-)
-
-
-def modernize(ac):
-    """Add the attributes that a module pickled by the original Spinning Up lacks.
-
-    The pickle refers to classes that this library now implements, but it contains neither an
-    observation filter nor the center of the action range.
-    """
-    if not isinstance(ac, nn.Module):
-        return ac
-    for module in ac.modules():
-        if isinstance(module, _FILTERED) and not hasattr(module, "obs_filter"):
-            module.obs_filter = nn.Identity()
-        if isinstance(module, qnets.BoundedActor) and not hasattr(module, "act_center"):
-            head = module.mu_layer if hasattr(module, "mu_layer") else module.pi[-2]
-            limit = torch.as_tensor(module.__dict__.pop("act_limit"), dtype=torch.float32)
-            module.register_buffer("act_limit", limit.expand(head.out_features).clone())
-            module.register_buffer("act_center", torch.zeros(head.out_features))
-    if isinstance(getattr(ac, "pi", None), qnets.SquashedGaussianMLPActor):
-        ac.discrete = False
-    return ac.eval()

@@ -40,8 +40,10 @@ from spinup.utils.mpi_tools import chunk_statistics, proc_id
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
 
-# in the order of their ANSI codes, 30 to 38
-_COLORS = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
+# the ANSI codes of colors; user code reads this name
+color2num = dict(
+    gray=30, red=31, green=32, yellow=33, blue=34, magenta=35, cyan=36, white=37, crimson=38
+)
 
 
 class LogKeyError(SpinupError, AssertionError):
@@ -50,9 +52,9 @@ class LogKeyError(SpinupError, AssertionError):
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """Wrap ``string`` in ANSI codes for ``color``; ``highlight`` colors the background instead."""
-    if color not in _COLORS:
-        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(_COLORS)}")
-    codes = [str(_COLORS.index(color) + (40 if highlight else 30))]
+    if color not in color2num:
+        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(color2num)}")
+    codes = [str(color2num[color] + (10 if highlight else 0))]
     if bold:
         codes.append("1")
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
@@ -384,15 +386,17 @@ class Logger:
         else:
             atomic_write(self.path(name), buffer.getvalue())
 
-    def setup_pytorch_saver(self, what: Any, policy_meta: Mapping[str, Any] | None = None) -> None:
+    def setup_pytorch_saver(
+        self, what_to_save: Any, policy_meta: Mapping[str, Any] | None = None
+    ) -> None:
         """Choose the object that ``save_state`` saves: a module, or anything that can be pickled.
 
         Args:
-            what: the object for ``pyt_save/model[itr].pt``.
+            what_to_save: the object for ``pyt_save/model[itr].pt``.
             policy_meta: the data needed to rebuild the policy (algorithm, spaces, ``ac_kwargs``,
                 environment), for ``pyt_save/policy[itr].json``.
         """
-        self.pytorch_saver_elements = what
+        self.pytorch_saver_elements = what_to_save
         self._policy_meta = None if policy_meta is None else dict(policy_meta)
 
     def _pytorch_simple_save(self, itr: int | None = None) -> None:

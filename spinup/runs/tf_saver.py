@@ -39,16 +39,16 @@ def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -
     fsync_folder(final.parent)
 
 
-def restore_tf_graph(sess: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
+def restore_tf_graph(sess: Any, fpath: str | os.PathLike[str]) -> dict[str, Any]:
     """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name."""
     tf = _tensorflow()
     try:
-        info = json.loads(Path(path, "model_info.json").read_bytes())
+        info = json.loads(Path(fpath, "model_info.json").read_bytes())
     except (OSError, ValueError) as error:
         raise SpinupError(
-            f"cannot read model_info.json in {os.fspath(path)} ({error}); pass a tf1_save folder"
+            f"cannot read model_info.json in {os.fspath(fpath)} ({error}); pass a tf1_save folder"
         ) from error
-    tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(path))
+    tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], os.fspath(fpath))
     graph = sess.graph
     names = {**info["inputs"], **info["outputs"]}
     return {key: graph.get_tensor_by_name(name) for key, name in names.items()}

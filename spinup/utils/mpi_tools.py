@@ -47,6 +47,17 @@ def _world() -> World | None:
     return World(max(sizes))
 
 
+def __getattr__(name: str) -> Any:
+    """Import mpi4py's `MPI` when user code first reads `mpi_tools.MPI` (PEP 562)."""
+    if name != "MPI":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError("MPI needs mpi4py: run pip install 'spinup[mpi]'") from error
+    return MPI
+
+
 def abort(message: str, status: int) -> None:
     """End all of the job's processes with `status`; the launcher prints `message` last."""
     world = _world()

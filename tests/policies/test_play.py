@@ -1,5 +1,6 @@
 """Replaying policies: the same network and environment, and nothing executed from a file."""
 
+import copy
 import inspect
 import json
 import os
@@ -994,6 +995,30 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     assert tp.main([*args, "--trust-pickle", "-i", "3"]) == 2
     said = capsys.readouterr()
     assert said.err.endswith("has no save number 3: choose from 10, the last one (-1)\n")
+
+
+@pytest.mark.parametrize("algo, discrete", ORIGINALS)
+def test_modules_of_the_original_act_when_user_code_opens_them_itself(
+    original_runs, algo, discrete
+):
+    folder = original_runs[algo, discrete]
+    ac = torch.load(folder / "pyt_save" / "model.pt", weights_only=False)
+    weights = torch.load(folder / "weights.pt", weights_only=True)
+    o = torch.as_tensor(OBS[0][: 4 if discrete else 3] / 9)
+    if algo in ("ppo", "vpg"):
+        a, v, logp = ac.step(o)
+        pi, logp_again = ac.pi(o[None], torch.as_tensor(a)[None])
+        assert v.shape == logp.shape == () and logp_again.item() == pytest.approx(logp.item())
+        assert ac.v(o[None]).item() == pytest.approx(v.item())
+        mode = pi.logits.argmax(-1)[0].item() if discrete else pi.mean[0].detach().clamp(-2, 2)
+        np.testing.assert_allclose(mode, by_hand(algo, weights, o), atol=1e-5)
+    else:
+        a = ac.act(o, True) if algo == "sac" else ac.act(o)
+        np.testing.assert_allclose(a, by_hand(algo, weights, o), atol=1e-5)
+        q = ac.q if algo == "ddpg" else ac.q1
+        assert q(o[None], torch.as_tensor(a)[None]).shape == (1,)
+    again = copy.deepcopy(ac)  # and what was filled in survives being copied
+    assert again.state_dict().keys() == ac.state_dict().keys()
 
 
 def by_hand(algo, weights, o):

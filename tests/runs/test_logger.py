@@ -655,7 +655,7 @@ def test_empty_state_writes_no_variables(tmp_path):
 
 def test_any_picklable_object_can_be_saved(tmp_path):
     logger = Logger(tmp_path)
-    logger.setup_pytorch_saver({"pi": torch.nn.Linear(1, 1), "n": 3})
+    logger.setup_pytorch_saver(what_to_save={"pi": torch.nn.Linear(1, 1), "n": 3})
     logger.save_state({})
     assert torch.load(tmp_path / "pyt_save/model.pt", weights_only=False)["n"] == 3
     assert not (tmp_path / "pyt_save/policy.json").exists()
@@ -770,4 +770,4 @@ def test_missing_tensorflow_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     monkeypatch.setitem(sys.modules, "tensorflow.compat.v1", None)
     with pytest.raises(SpinupError, match=r"spinup\[tf\]"):
-        restore_tf_graph(None, tmp_path)
+        restore_tf_graph(sess=None, fpath=tmp_path)

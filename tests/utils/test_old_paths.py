@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import types
 
 import cloudpickle
 import pytest
@@ -28,8 +29,11 @@ PROMISED = {
         "load_module saved_numbers print_table main LOADERS GetAction record_episodes"
     ),
     "spinup.utils.serialization_utils": "convert_json is_json_serializable",
-    "spinup.utils.logx": "Logger EpochLogger colorize",
-    "spinup.utils.run_utils": ("setup_logger_kwargs call_experiment ExperimentGrid valid_str"),
+    "spinup.utils.logx": "Logger EpochLogger colorize color2num restore_tf_graph",
+    "spinup.utils.run_utils": (
+        "setup_logger_kwargs call_experiment ExperimentGrid valid_str all_bools DIV_LINE_WIDTH"
+    ),
+    "spinup.version": "__version__ version_info",
     "spinup.user_config": (
         "DEFAULT_BACKEND DEFAULT_DATA_DIR FORCE_DATESTAMP DEFAULT_SHORTHAND WAIT_BEFORE_LAUNCH"
     ),
@@ -53,6 +57,35 @@ def test_every_core_has_the_helpers_of_the_original(algo):
     names = ["mlp", "count_vars", "combined_shape", "MLPActorCritic"]
     names += ["discount_cumsum"] if registry.get(algo).on_policy else []
     assert all(callable(getattr(core, name)) for name in names)
+
+
+def test_the_values_of_small_names_are_those_that_user_code_expects():
+    import spinup
+    from spinup.algos.pytorch.sac import core
+    from spinup.utils.logx import color2num
+    from spinup.utils.run_utils import DIV_LINE_WIDTH, all_bools
+
+    assert color2num["gray"] == 30 and color2num["crimson"] == 38 and len(color2num) == 9
+    assert DIV_LINE_WIDTH == 80
+    assert all_bools([True, False]) and not all_bools([True, 1])
+    assert (core.LOG_STD_MIN, core.LOG_STD_MAX) == (-20, 2)
+    assert core.Normal(0.0, 1.0).entropy().item() == pytest.approx(1.4189, abs=1e-4)
+    assert spinup.version.__version__ == spinup.__version__
+    assert ".".join(map(str, spinup.version.version_info)) == spinup.__version__
+    assert {row.name for row in registry.ROWS} == set(spinup.user_config.DEFAULT_BACKEND)
+
+
+def test_mpi4py_is_imported_only_when_user_code_asks_for_it(monkeypatch):
+    from spinup.utils import mpi_tools
+
+    fake = types.ModuleType("mpi4py")
+    fake.MPI = object()
+    monkeypatch.setitem(sys.modules, "mpi4py", fake)
+    assert mpi_tools.MPI is fake.MPI
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ImportError, match=r"pip install 'spinup\[mpi\]'"):
+        from spinup.utils.mpi_tools import MPI  # noqa: F401
+    assert not hasattr(mpi_tools, "MPJ")
 
 
 @pytest.mark.parametrize(

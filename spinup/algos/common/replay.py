@@ -168,6 +168,16 @@ class ReplayBuffer:
         self.ring = Ring(check_count("size", size), fields)
         self.rng = rng or np.random.default_rng()
 
+    # The names by which user code reads the buffer; the arrays are the buffer's own.
+    obs_buf = property(lambda self: self.ring.data["obs"])
+    obs2_buf = property(lambda self: self.ring.data["obs2"])
+    act_buf = property(lambda self: self.ring.data["act"])
+    rew_buf = property(lambda self: self.ring.data["rew"])
+    done_buf = property(lambda self: self.ring.data["done"])
+    ptr = property(lambda self: self.ring.ptr)
+    size = property(lambda self: self.ring.size)
+    max_size = property(lambda self: self.ring.max_size)
+
     def __len__(self) -> int:
         return self.ring.size
 

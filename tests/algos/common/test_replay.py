@@ -402,3 +402,17 @@ def test_a_replay_size_that_is_none_is_refused_before_a_directory_is_touched(
 
 def test_a_buffer_smaller_than_a_step_of_all_environments_trains_from_the_last_of_them(train):
     assert np.isfinite(train("ddpg", "Pendulum-v1", replay_size=3, num_envs=4).rows[0]["LossQ"])
+
+
+def test_user_code_reads_the_arrays_by_their_old_names():
+    buffer = ReplayBuffer(2, 1, 3)
+    for i in range(4):  # the fourth overwrites the first
+        buffer.store([i, i], [10 + i], 20 + i, [i + 1, i + 1], i == 2)
+    assert (buffer.ptr, buffer.size, buffer.max_size) == (1, 3, 3)
+    np.testing.assert_array_equal(buffer.obs_buf, [[3, 3], [1, 1], [2, 2]])
+    np.testing.assert_array_equal(buffer.obs2_buf, [[4, 4], [2, 2], [3, 3]])
+    np.testing.assert_array_equal(buffer.act_buf, [[13], [11], [12]])
+    np.testing.assert_array_equal(buffer.rew_buf, [23, 21, 22])
+    np.testing.assert_array_equal(buffer.done_buf, [0, 0, 1])
+    buffer.rew_buf[:] = 7  # the buffer's own arrays, not copies
+    assert set(buffer.sample_batch(8)["rew"]) == {7}

@@ -133,6 +133,13 @@ class ReturnFilter(nn.Module):
         self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
 
 
+def set_state(network, state):
+    """Unpickle a network, or one of the original Spinning Up, which has no observation filter."""
+    nn.Module.__setstate__(network, state)
+    if "obs_filter" not in network._modules:
+        network.obs_filter = nn.Identity()
+
+
 class Actor(nn.Module):
     """A stochastic policy; subclasses define the distribution and its log-probabilities."""
 
@@ -158,6 +165,8 @@ def gumbel_argmax(logits, rng):
 
 class MLPCategoricalActor(Actor):
     """Discrete(n): a softmax over n logits."""
+
+    __setstate__ = set_state
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -210,6 +219,8 @@ class DiagonalNormal(Normal):
 
 class MLPGaussianActor(Actor):
     """Box: a diagonal Gaussian whose standard deviation does not depend on the state."""
+
+    __setstate__ = set_state
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -330,6 +341,8 @@ class MLPBernoulliActor(Actor):
 
 class MLPCritic(nn.Module):
     """V(s), with a linear output layer, because values may be negative."""
+
+    __setstate__ = set_state
 
     def __init__(self, obs_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()

@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.nn.functional import softplus
 
-from spinup.algos.pytorch.common.nets import Tanh, flat, mlp
+from spinup.algos.pytorch.common.nets import Tanh, flat, mlp, set_state
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)
@@ -32,6 +32,8 @@ def action_limits(action_space, device):
 
 class MLPQFunction(nn.Module):
     """Q(s, a), with a linear output layer, because values may be negative."""
+
+    __setstate__ = set_state
 
     def __init__(self, obs_dim, act_dim, hidden_sizes, activation, obs_filter=None):
         super().__init__()
@@ -86,6 +88,14 @@ class BoundedActor(nn.Module):
         for name, value in (("act_limit", act_limit), ("act_center", act_center)):
             filled = torch.as_tensor(value, dtype=torch.float32).expand(act_dim).clone()
             self.register_buffer(name, filled)
+
+    def __setstate__(self, state):
+        set_state(self, state)
+        if "act_center" not in self._buffers:  # the original has one limit for all dimensions
+            head = self.mu_layer if "mu_layer" in self._modules else self.pi[-2]
+            limit = torch.as_tensor(self.__dict__.pop("act_limit"), dtype=torch.float32)
+            self.register_buffer("act_limit", limit.expand(head.out_features).clone())
+            self.register_buffer("act_center", torch.zeros(head.out_features))
 
     def scale(self, squashed):
         """Map (-1, 1) to the bounds."""

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
+from torch.distributions import Normal
 
 from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
@@ -19,6 +20,8 @@ from spinup.algos.pytorch.common.nets import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import (
+    LOG_STD_MAX,
+    LOG_STD_MIN,
     MLPDiscreteQFunction,
     MLPQFunction,
     SquashedGaussianMLPActor,
@@ -28,11 +31,14 @@ from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
 
 __all__ = [
+    "LOG_STD_MAX",
+    "LOG_STD_MIN",
     "Box",
     "Discrete",
     "MLPActorCritic",
     "MLPDiscreteQFunction",
     "MLPQFunction",
+    "Normal",
     "ReplayBuffer",
     "SquashedGaussianMLPActor",
     "Temperature",
@@ -57,6 +63,8 @@ class MLPActorCritic(nn.Module):
             (64, 64) to (400, 300) are usual.
         activation: activation class of the hidden layers.
     """
+
+    discrete = False  # also for networks pickled by the original Spinning Up
 
     def __init__(
         self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
