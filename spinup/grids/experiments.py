@@ -42,7 +42,7 @@ from spinup.grids.cells import (
     read_state,
     run_cell,
 )
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, check_name
 from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
@@ -89,6 +89,12 @@ def setup_logger_kwargs(
     """
     if not isinstance(exp_name, str) or not exp_name:
         raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}")
+    check_name(exp_name, "the experiment's name")
+    if Path(exp_name).anchor or ".." in Path(exp_name).parts:
+        raise SpinupError(
+            f"the experiment's name '{exp_name}' leads out of data_dir: use a name such as ppo or "
+            "bench/ppo, and choose the folder with data_dir"
+        )
     # Read the clock once, so that both folders agree around midnight. All processes and restarts of
     # a job use the same time.
     now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
@@ -97,6 +103,7 @@ def setup_logger_kwargs(
         day = time.strftime("%Y-%m-%d_", now)
         moment = time.strftime("%Y-%m-%d_%H-%M-%S-", now)
     folder = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
+    check_name(folder, "data_dir")
     folder = folder / f"{day}{exp_name}"
     if seed is not None:
         folder = folder / f"{moment}{exp_name}_s{seed}"
@@ -212,6 +219,8 @@ class ExperimentGrid:
     def __init__(self, name: str = "") -> None:
         if not isinstance(name, str):
             raise SpinupError(f"a grid's name must be a string, not {name!r}")
+        if name:
+            setup_logger_kwargs(name)  # raises if it cannot be the name of a folder
         self.name = name
         self.keys: list[str] = []
         self.vals: list[list[Any]] = []

@@ -28,7 +28,7 @@ from typing import Any
 from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
 from spinup.runs.files import atomic_write
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, check_name, one_line
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _OURS = (
@@ -40,7 +40,10 @@ _OURS = (
     "gpus-per-task",
     "output",
     "ntasks",
+    "wrap",
 )
+# sbatch and a shell agree on how to read quoted text, except where it contains one of these.
+_UNQUOTABLE = re.compile(r"""['"\\]""")
 _WARNING_SECONDS = 120  # how long before the time limit Slurm warns; saving a run takes less
 
 
@@ -62,6 +65,7 @@ def run_slurm(
         options: additional `sbatch` options, by their long names.
     """
     lines = check_options(options, gpus)
+    check_name(folder, "the grid's folder")
     if not jobs:
         print("All cells are done: there is nothing to submit.", flush=True)
         return folder / "slurm"
@@ -82,9 +86,9 @@ def run_slurm(
     print(f"    {shlex.join(command)}", flush=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
+        said = one_line(done.stderr or done.stdout)
         raise SpinupError(f"sbatch refused the job ({said}): see {script}")
-    print(done.stdout.strip(), flush=True)
+    print(one_line(done.stdout), flush=True)
     return script
 
 
@@ -99,11 +103,16 @@ def check_options(options: Mapping[str, Any] | None, gpus: float) -> list[str]:
             raise SpinupError(
                 f"'{key}' is not an option of sbatch: use its long name, such as partition"
             )
-        if name in _OURS:
+        # sbatch also accepts the first letters of an option, but --gpus is one of its own
+        if name != "gpus" and any(ours.startswith(name) for ours in _OURS):
             raise SpinupError(f"the Slurm option '{name}' is set by the grid itself: leave it out")
         text = "" if value is True else str(value)
-        if not text.isprintable():
-            raise SpinupError(f"the Slurm option '{name}' must be printable text, not {text!r}")
+        check_name(text, f"the Slurm option '{name}'")
+        if _UNQUOTABLE.search(text):
+            raise SpinupError(
+                f"the Slurm option '{name}' contains a quote or a backslash ({text}), which sbatch "
+                "and the shell read differently: leave it out"
+            )
         lines.append(f"#SBATCH --{name}={shlex.quote(text)}" if text else f"#SBATCH --{name}")
     return lines
 
@@ -119,7 +128,12 @@ def _script(
 ) -> str:
     """Return the array script; its tasks requeue themselves only shortly before the time limit."""
     throttle = f"%{most}" if most > 1 else ""
-    output = shlex.quote(f"{str(cells.parent).replace('%', '%%')}/%A_%a.out")
+    logs, exact = str(cells.parent), []
+    output = shlex.quote(f"{logs.replace('%', '%%')}/%A_%a.out")
+    if _UNQUOTABLE.search(logs):  # name the file where the shell reads it, not sbatch
+        output = "/dev/null"
+        number = "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
+        exact = [f'exec >> {shlex.quote(logs)}/"{number}.out" 2>&1']
     gpu = [f"#SBATCH --gpus-per-task={int(gpus)}"] if gpus else []
     head = [
         "#!/bin/bash",
@@ -146,6 +160,7 @@ def _script(
         [
             *head,
             "",
+            *exact,
             f"export NO_COLOR=1 {threads}",
             *path,
             f"cd {shlex.quote(os.getcwd())} || exit 1",
@@ -291,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 75
     except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -34,7 +34,7 @@ import numpy as np
 from spinup.runs.directory import RUN_FILES, delete_files, move_to_old, remove_temporaries
 from spinup.runs.files import atomic_write, save_number
 from spinup.runs.locks import RunLock, is_at, missing
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, check_name
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class Logger:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
         self.output_dir = os.fspath(output_dir)
+        check_name(self._path(self._fname), "the output directory")
         self._lock = lock = RunLock.shared(self.output_dir)
         self._closers.callback(lock.release)
         # Another live Logger in this process that writes a different table (for example, for

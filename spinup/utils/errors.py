@@ -1,7 +1,14 @@
-"""The exception for invalid input, and suggestions for misspelled words."""
+"""The exception for invalid input, text that is safe to print, and suggestions for typos."""
 
 import difflib
+import re
 from collections.abc import Iterable
+from typing import Any
+
+# Control characters (a terminal obeys them), marks that reorder text, and halves of characters.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class SpinupError(ValueError):
@@ -10,6 +17,25 @@ class SpinupError(ValueError):
     The command line prints only the message and exits with a non-zero status. Any other exception
     raised by an algorithm is a bug in this library and keeps its traceback.
     """
+
+
+def printable(text: Any) -> str:
+    """Return text from a file or a folder as one line that a terminal shows and does not obey."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+def one_line(error: Any) -> str:
+    """Return an error's message as one line that is safe to print."""
+    return printable(" ".join(str(error).split()))
+
+
+def check_name(text: Any, what: str) -> None:
+    """Raise an error if a name or a path contains characters that cannot be shown or quoted."""
+    if _UNSEEN.search(str(text)):
+        raise SpinupError(
+            f"{what} contains a line break or another control character ({printable(text)}): use "
+            "only characters that can be seen"
+        )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -177,6 +177,114 @@ def test_names_with_spaces_and_signs_are_quoted_for_sbatch(tmp_path, capsys):
     assert [f"--output={place}/%A_%a.out"] in words and ["--comment=a b"] in words
 
 
+# Text that does harm in a script unless it is quoted; {} creates the file that gives it away.
+HOSTILE = [
+    "a\n{}",
+    "a\n{}\n#",
+    "a'\n{}\n'",
+    "\n#SBATCH --wrap={}",
+    "a\r{}",
+    "a\r\n{}",
+    "a\x0b{}",
+    "a\x0c{}",
+    "a\x85{}",
+    "a\u2028{}",
+    "a\u2029{}",
+    "a\0{}",
+    "\x1b]0;{}\x07",
+    "\u202e{}",
+    "a\x7f{}",
+    "$({})",
+    "`{}`",
+    "${{IFS}}$({})",
+    "a;{}",
+    "a&{}",
+    "a|{}",
+    "a&&{}",
+    "a||{}",
+    "a>b;{}",
+    "'; {}; '",
+    '"; {}; "',
+    "'\"'; {}; '\"'",
+    "\\'; {}; \\'",
+    "a\\",
+    "#{}",
+    "# a\n{}",
+    "%A_%a $({})",
+    "%%$({})",
+    " a  b $({}) ",
+    "-x $({})",
+    "--wrap={}",
+    "~$({})",
+    "!{}",
+    "*$({})?[a]",
+    "<({})",
+    "(){{ {};}};a",
+    "EOF\n{}",
+    "é`{}`",
+]
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory):
+    """A program in place of Python that only notes its arguments, and a folder for traces."""
+    folder = tmp_path_factory.mktemp("stand-in")
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/arguments\n')
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["name", "data_dir", "option", "working directory"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_runs_as_a_command(stand_in, tmp_path, monkeypatch, capsys, text, place):
+    trace = stand_in / "trace"
+    text = text.format(f"touch {trace}" if place == "option" else "touch trace")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("sys.executable", str(stand_in / "python"))
+    monkeypatch.setattr(slurm_executor, "_own_folders", lambda: [f"{tmp_path}/{text}"])
+    if place == "working directory" and "\0" not in text:
+        (tmp_path / text.replace("/", "_")).mkdir()
+        monkeypatch.chdir(tmp_path / text.replace("/", "_"))
+    try:
+        eg = ExperimentGrid(text if place == "name" else "grid")
+        eg.add("seed", [0, 1])
+        options = {"comment": text} if place == "option" else None
+        data = text if place == "data_dir" else "data"
+        eg.run(print, data_dir=data, executor="slurm", slurm_options=options)
+    except SpinupError as error:
+        assert len(str(error).splitlines()) == 1
+        assert not list(tmp_path.rglob(".grid")), "nothing was created"
+        return
+    (script,) = tmp_path.rglob("*.sh")
+    lines = script.read_text().splitlines()
+    head = lines[: lines.index("")]
+    assert head[0] == "#!/bin/bash" and all(line.startswith("#SBATCH --") for line in head[1:])
+    # sbatch reads each line as a shell would: one option each
+    assert all(len(shlex.split(line, comments=False)) == 2 for line in head[1:]), head
+    (output,) = (shlex.split(line)[1] for line in head if "--output=" in line)
+    if output != "--output=/dev/null":
+        assert output.replace("%%", "%") == f"--output={script.parent}/%A_%a.out"
+        assert not set(output) & set("'\"\\")
+    Task(script, 0).wait()
+    words = (stand_in / "arguments").read_text().splitlines()
+    assert words[1] == "spinup.grids.slurm_executor" and Path(words[2]).is_file()
+    assert not trace.exists() and not list(tmp_path.rglob("trace"))
+
+
+def test_output_goes_to_the_grids_folder_even_where_sbatch_cannot_be_told_its_name(
+    stand_in, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.executable", "/bin/echo")
+    eg = ExperimentGrid("Bob's \\ grid")
+    eg.add("seed", [0, 1])
+    eg.run(print, data_dir=tmp_path, executor="slurm")
+    (script,) = tmp_path.rglob("*.sh")
+    Task(script, 1).wait()
+    assert "spinup.grids.slurm_executor" in (script.parent / "77_1.out").read_text()
+
+
 def test_an_environment_that_the_users_program_registers_travels(plain, monkeypatch):
     import gymnasium as gym
 
@@ -208,7 +316,10 @@ def test_a_changed_file_of_cells_is_not_opened(plain, tmp_path, monkeypatch):
     [
         ({"slurm_options": {"array": "1"}}, "'array' is set by the grid itself"),
         ({"slurm_options": {"p\nx": "1"}}, "is not an option of sbatch: use its long name"),
-        ({"slurm_options": {"time": "1\n#SBATCH --x"}}, "must be printable text"),
+        ({"slurm_options": {"time": "1\n#SBATCH --x"}}, "contains a line break or another control"),
+        ({"slurm_options": {"outp": "/x"}}, "'outp' is set by the grid itself"),  # sbatch completes
+        ({"slurm_options": {"wrap": "touch x"}}, "'wrap' is set by the grid itself"),
+        ({"slurm_options": {"comment": "it's"}}, "contains a quote or a backslash"),
         ({"gpus_per_cell": 0.5}, "gpus_per_cell must be an integer with Slurm"),
     ],
 )
