@@ -47,6 +47,7 @@ RUN_KEYS = (
     "mpi_timeout",
     "datestamp",
     "config",
+    "trust",
     "l",
     "dry_run",
     "num_workers",

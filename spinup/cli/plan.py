@@ -32,7 +32,14 @@ from spinup.cli.flags import (
     value_of,
     values_of,
 )
-from spinup.grids.experiments import EXECUTORS, Cell, ExperimentGrid, env_maker, process_count
+from spinup.grids.experiments import (
+    EXECUTORS,
+    Cell,
+    ExperimentGrid,
+    env_maker,
+    process_count,
+    setup_logger_kwargs,
+)
 from spinup.runs.domains import Number
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
@@ -105,8 +112,25 @@ def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
                 raise SpinupError(f"the preset '{path}' sets '{key}' twice")
             if key == "config":
                 raise SpinupError(f"the preset '{path}' cannot name another preset")
+            if key == "trust":
+                raise SpinupError(f"the preset '{path}' cannot trust itself: type --trust")
             keys[key] = inner
     return keys
+
+
+def _check_harmless(key: str, value: Any, typed: str) -> None:
+    """Raise unless a value is safe in a downloaded file: it stays inside the run and data_dir."""
+    from spinup.policies.environments import names_module
+
+    if key in ("env_name", "env_kwargs:env_id") and names_module(str(value)):
+        action = f"imports a module to make {value}"
+    elif key in ("hosts", "hostfile", "ray_address") or key.startswith("slurm_options"):
+        action = "sends the run to other machines"
+    elif key in ("data_dir", "logger_kwargs:output_dir"):
+        action = "chooses the folder that the run writes to"
+    else:
+        return
+    raise SpinupError(f"'{typed}' {action}: if you trust that file, add --trust")
 
 
 # --------------------------------------------------------------------------------------------- plan
@@ -144,15 +168,19 @@ def plan(
     def once(key: str, default: Any) -> Any:
         return values.pop(key)[0] if key in values else default
 
+    trusted = _switch("--trust", once("trust", False)) or "config" not in values
     chosen = once("config", preset)
     if chosen is not None:
         for key, value in preset_keys(read_preset(chosen), chosen).items():
             typed = f"{key} in {Path(chosen).name}"
+            if not trusted and key not in values:
+                _check_harmless(key, value, typed)
             parameter = parameter_of(algo_fn, key, typed)
             if key not in values:
                 values[key] = [value_of(key, value, parameter, backend, typed)]
     exp_name = once("exp_name", exp_name)
     data_dir = once("data_dir", None)
+    setup_logger_kwargs(exp_name, None, data_dir)  # raises if these cannot be names of folders
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
         raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}")

@@ -52,6 +52,10 @@ def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]
         ("--data_dir", "folder for experiments"),
         ("--dt, --datestamp", "put the date into folder names"),
         ("--config", "JSON file of arguments; flags override it"),
+        (
+            "--trust",
+            "import modules and contact machines that the file after --config names",
+        ),
         ("--dry_run", "list the runs with their directories and estimated cost, and start nothing"),
         ("--num_workers", "runs of a grid at the same time, each in its own process (default: 1)"),
         ("--executor", "where a grid runs: local, ray or slurm (default: local)"),

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium import error
 from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
-from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.errors import SpinupError, check_name, nearest
 
 __all__ = ["env_fn_of", "env_maker", "make_env", "resolve_env_id"]
 
@@ -137,6 +137,7 @@ def resolve_env_id(env_id: str) -> str:
         SpinupError: no version of the environment is registered.
     """
     _check_id(env_id)
+    check_name(env_id, "the environment's id")
     module, colon, name_part = env_id.rpartition(":")
     if module:
         _import_module(module, env_id)
@@ -209,14 +210,21 @@ def _import_module(module: str, env_id: str) -> None:
 
 
 def _import_provider(env_id: str) -> None:
-    """Import the package that registers this ID, or raise an error with the install command."""
+    """Import the package that registers this ID, or raise an error with the install command.
+
+    A saved policy may name the ID, so a file in the working directory does not count as a package.
+    """
+    from spinup.utils.importing import installed_only
+
     for pattern, module, install in _PROVIDERS:
         if pattern.fullmatch(env_id):
-            if importlib.util.find_spec(module) is None:
-                raise SpinupError(
-                    f"{env_id} needs the package {module}, which is not installed: run {install}"
-                )
-            importlib.import_module(module)
+            with installed_only():
+                if importlib.util.find_spec(module) is None:
+                    raise SpinupError(
+                        f"{env_id} needs the package {module}, which is not installed: run "
+                        f"{install}"
+                    )
+                importlib.import_module(module)
 
 
 def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 from collections.abc import Mapping
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, printable
+from spinup.utils.importing import installed_only
 
 # Wrappers that `gymnasium.make` applies automatically.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
@@ -17,6 +19,11 @@ _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
 _SEES_PICTURES = {"AddRenderObservation"}
 # Registered ids whose arguments name another environment to create, possibly as `module:id`.
 _INDIRECT_IDS = re.compile(r"GymV\d+Environment(-v\d+)?")
+
+
+def names_module(env_id: str) -> bool:
+    """Return whether creating an environment imports a module that its id or arguments name."""
+    return ":" in env_id or _INDIRECT_IDS.fullmatch(env_id) is not None
 
 
 def saved_env(
@@ -39,7 +46,7 @@ def saved_env(
     module = record.get("module")
     if ":" in env_id:
         module, _, env_id = env_id.rpartition(":")
-    if (module or _INDIRECT_IDS.fullmatch(env_id)) and not trust:
+    if (module or names_module(env_id)) and not trust:
         # Importing a module runs its code, and this name comes from a file.
         raise SpinupError(
             f"the file asks to import {module or 'a module'} to make {env_id}: pass the "
@@ -83,7 +90,9 @@ def _rewrapped(
         steps = saved_limit if limit is None else limit
         limited = kwargs if steps is None else {**kwargs, "max_episode_steps": steps}
         try:
-            return _made_by_id(env_id, limited, render_mode)
+            # A module in the working directory is not what the file means by a package's name.
+            with contextlib.nullcontext() if trust else installed_only():
+                return _made_by_id(env_id, limited, render_mode)
         except SpinupError:
             raise
         except Exception as error:  # arguments from a file can make a constructor raise anything
@@ -104,8 +113,8 @@ def _rewrapped(
         missing = [str(name) for name in named if name not in _STANDARD_WRAPPERS]
     if missing:
         warnings.warn(
-            f"the policy was trained in {env_id} with {', '.join(missing)}, which cannot be "
-            "rebuilt from a file: pass env=... to test it as it was trained",
+            f"the policy was trained in {env_id} with {printable(', '.join(missing))}, which "
+            "cannot be rebuilt from a file: pass env=... to test it as it was trained",
             stacklevel=4,
         )
     return adapt_env(made)

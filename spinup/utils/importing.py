@@ -1,8 +1,10 @@
 """Importing what the user or a file names."""
 
+import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -29,3 +31,26 @@ def import_from_here() -> None:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
+
+
+def is_here(folder: str) -> bool:
+    """Return whether an entry of Python's search path is the working directory."""
+    try:
+        return os.path.samefile(folder or os.curdir, os.curdir)
+    except OSError:  # it does not exist
+        return False
+
+
+@contextlib.contextmanager
+def installed_only() -> Iterator[None]:
+    """Leave the working directory out of Python's search path, where `python -m` puts it first.
+
+    For imports that the user did not ask for by name, such as the package of an environment that a
+    downloaded file mentions: the same folder could contain a module of that name.
+    """
+    kept = [folder for folder in sys.path if not is_here(folder)]
+    before, sys.path[:] = sys.path[:], kept
+    try:
+        yield
+    finally:
+        sys.path[:] = before + [folder for folder in sys.path if folder not in kept]
