@@ -130,7 +130,7 @@ class Logger:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
         self.output_dir = os.fspath(output_dir)
-        check_name(self._path(self._fname), "the output directory")
+        check_name(os.path.join(self.output_dir, self._fname), "the output directory")
         self._lock = lock = RunLock.shared(self.output_dir)
         self._closers.callback(lock.release)
         # Another live Logger in this process that writes a different table (for example, for
