@@ -3,6 +3,7 @@
 import functools
 import inspect
 import itertools
+import math
 import os
 import signal
 from types import SimpleNamespace
@@ -322,6 +323,16 @@ def test_every_base_trains_logs_and_moves_its_networks(her_run, base, env, colum
     assert last["TotalEnvInteracts"] == 80
     pairs = zip(run.ac.parameters(), untrained.ac.parameters(), strict=True)
     assert all(not torch.equal(p, q) for p, q in pairs if p.requires_grad)
+
+
+def test_sac_as_a_base_aims_for_an_entropy_in_units_of_the_action_range(her_run):
+    def rows(**target):
+        return her_run(Reach, base="sac", base_kwargs={"alpha": "auto", **target}).rows
+
+    # two dimensions of half range 0.5
+    ours = rows()
+    assert ours == rows(target_entropy=2 * math.log(0.5) - 2) != rows(target_entropy=-2.0)
+    assert math.isfinite(ours[-1]["LossPi"]) and ours[-1]["Alpha"] != 1.0
 
 
 def test_the_base_follows_from_the_actions(her_run):

@@ -6,6 +6,7 @@ The density of the squashed Gaussian is held by test_qnets.py.
 import copy
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -357,6 +358,9 @@ def test_a_learned_temperature_never_becomes_negative():
 
 def test_the_default_target_entropy_follows_from_the_action_space(train):
     assert core.default_target_entropy(spaces.Box(-1, 1, (2, 3))) == -6.0
+    low, high = np.array([-0.1, 0.0], np.float32), np.array([0.1, 8.0], np.float32)
+    uneven = math.log(0.1) + math.log(4) - 2
+    assert core.default_target_entropy(spaces.Box(low, high)) == pytest.approx(uneven, abs=1e-6)
     half = 0.5 * math.log(4)
     assert core.default_target_entropy(spaces.Discrete(4, start=2)) == pytest.approx(half)
     runs = [
@@ -364,6 +368,62 @@ def test_the_default_target_entropy_follows_from_the_action_space(train):
         for target in (None, 0.5 * math.log(2), 0)
     ]
     assert runs[0].rows == runs[1].rows != runs[2].rows  # zero is a target too
+
+
+class Dial(gym.Env):
+    """Turn a dial to half of its upper limit; `limit` is the unit of the action, nothing else."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.action_space = spaces.Box(-limit, limit, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        reward = 4 - 16 * (float(action[0]) / self.limit - 0.5) ** 2
+        return np.zeros(1, np.float32), reward, True, False, {}
+
+
+class UnitQ(core.MLPQFunction):
+    """A critic that sees the action in units of its limit."""
+
+    limit = 1.0
+
+    def forward(self, obs, act):
+        return super().forward(obs, act / self.limit)
+
+
+class UnitCritics(core.MLPActorCritic):
+    def __init__(self, observation_space, action_space, **kwargs):
+        super().__init__(observation_space, action_space, **kwargs)
+        for critic in (self.q1, self.q2):
+            critic.__class__, critic.limit = UnitQ, float(action_space.high[0])
+
+
+def test_a_learned_temperature_does_not_depend_on_the_unit_of_the_actions(train):
+    options = {"alpha": "auto", "gamma": 0, "lr": 0.01, "epochs": 3, **TINY}
+    options |= {"actor_critic": UnitCritics, "ac_kwargs": {"hidden_sizes": (8,)}}
+    unit, *others = (
+        [row["Alpha"] for row in train("sac", lambda c=c: Dial(c), **options).rows]
+        for c in (1.0, 0.1, 30.0)
+    )
+    assert len(unit) == 3 and abs(unit[-1] - 1) > 0.1  # it moved
+    for alphas in others:
+        assert alphas == pytest.approx(unit, rel=1e-3)
+
+
+def test_a_narrow_range_of_actions_is_learned_with_a_learned_temperature(train):
+    options = {"steps_per_epoch": 400, "epochs": 2, "lr": 0.01, "batch_size": 32}
+    options |= {"start_steps": 50, "update_after": 50, "num_test_episodes": 0, "num_threads": 1}
+    options["ac_kwargs"] = {"hidden_sizes": (32,)}
+    run = train("sac", lambda: Dial(0.1), alpha="auto", **options)
+    alphas = [row["Alpha"] for row in run.rows]
+    assert max(alphas) < 1 and alphas[1] < alphas[0]
+    assert run.rows[-1]["AverageEpRet"] > 0  # uniformly random actions give -5.3
 
 
 def test_a_temperature_of_zero_is_plain_learning(train, tmp_path):

@@ -133,7 +133,11 @@ def check_actor_critic(ac, action_space):
 
 
 def default_target_entropy(action_space):
-    """Return minus a Box's number of dimensions; for Discrete, half the uniform entropy."""
+    """Return half the uniform entropy of Discrete actions; for a Box, sum(log(half range) - 1).
+
+    Entropies are in action units, so the logarithms make the target independent of their scale.
+    """
     if isinstance(action_space, Discrete):
         return 0.5 * math.log(action_space.n)
-    return -float(np.prod(action_space.shape))
+    half_range, _ = bounds(action_space)
+    return float((half_range.double().log() - 1).sum())

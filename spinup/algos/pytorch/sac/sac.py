@@ -181,8 +181,9 @@ def sac(
         lr: learning rate of the policy, the Q-functions and the temperature (Adam); 3e-4 to 1e-3.
         alpha: weight of the entropy in the objective (the temperature). Higher values keep the
             policy more random; 0.05 to 0.3 for rewards around 1, or 'auto' to learn it.
-        target_entropy: the entropy that alpha='auto' aims for. None means minus the number of
-            dimensions of a Box, or half the uniform distribution's entropy for discrete actions.
+        target_entropy: the entropy that alpha='auto' aims for, in action units. None means the sum
+            of log(half range) - 1 over the dimensions of a Box, or half the uniform distribution's
+            entropy for discrete actions.
 
     Returns:
         The trained actor-critic.
