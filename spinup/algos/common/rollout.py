@@ -4,19 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spinup.algos.common.returns import discount_cumsum
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
 
 
 class Path(NamedTuple):
     """A segment of one episode: rows `start` to `stop` - 1 of environment `i`.
 
-    `last_obs` is the observation to bootstrap from, or None if the episode terminated.
+    `last_obs` is the observation to bootstrap from, or None if the episode terminated. `ended` is
+    False if only the end of the epoch cut the path, so that its episode continues.
     """
 
     i: int
     start: int
     stop: int
     last_obs: np.ndarray | None
+    ended: bool = True
 
     @property
     def rows(self) -> tuple[slice, int]:
@@ -40,6 +43,8 @@ class Rollout:
         self.logp: np.ndarray | None = None
         self.paths: list[Path] = []
         self._start = [0] * n
+        # What the episodes that began in earlier epochs have returned so far, discounted.
+        self.earlier = np.zeros(n)
 
     def clear(self) -> None:
         """Empty the rollout for the next epoch."""
@@ -71,15 +76,34 @@ class Rollout:
             for i in np.flatnonzero(~took).tolist():
                 self._start[i] = self.t  # a reset is not part of any path
 
-    def finish_path(self, i: int, last_obs: np.ndarray | None) -> None:
+    def finish_path(self, i: int, last_obs: np.ndarray | None, ended: bool = True) -> None:
         """End environment i's path at the last stored row.
 
         `last_obs` is the observation to bootstrap from; None means that the episode terminated.
+        `ended` is False if the episode continues in the next epoch.
         """
         if self.t > self._start[i]:
             kept = None if last_obs is None else last_obs.copy()
-            self.paths.append(Path(i, self._start[i], self.t, kept))
+            self.paths.append(Path(i, self._start[i], self.t, kept, ended))
+        elif self.t == 0:  # an episode of the last epoch that could not be resumed
+            self.earlier[i] = 0.0
         self._start[i] = self.t
+
+    def discounted_returns(self, gamma: float) -> np.ndarray:
+        """Return r_t + gamma r_(t-1) + ... for every step, back to the start of its episode.
+
+        The sums of episodes that continue are kept for the next epoch, so call this once per epoch,
+        after its last step.
+        """
+        earlier, sums = self.earlier, []
+        self.earlier = np.zeros(self.num_envs)
+        for path in self.paths:
+            rew = self.rew[path.rows].copy()
+            if path.start == 0:
+                rew[0] += gamma * earlier[path.i]
+            sums.append(discount_cumsum(rew[::-1], gamma))  # the last step comes first
+            self.earlier[path.i] = 0.0 if path.ended else sums[-1][0]
+        return np.concatenate(sums)
 
     def flat(self, x: np.ndarray) -> np.ndarray:
         """Flatten the valid entries of a (steps, num_envs, ...) array into one batch axis."""
@@ -108,7 +132,8 @@ class Rollout:
             "val": None if self.val is None else self.val[:t].copy(),
             "logp": None if self.logp is None else self.logp[:t].copy(),
             "start": list(self._start),
-            "paths": [[p.i, p.start, p.stop, p.last_obs is None, p.last_obs] for p in self.paths],
+            "paths": [[p.i, p.start, p.stop, p.ended, p.last_obs] for p in self.paths],
+            "earlier": self.earlier.copy(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -121,4 +146,5 @@ class Rollout:
                 self._keep_estimates()
                 getattr(self, name)[:t] = state[name]
         self._start = list(state["start"])
-        self.paths = [Path(i, start, stop, obs) for i, start, stop, _, obs in state["paths"]]
+        self.paths = [Path(i, start, stop, obs, end) for i, start, stop, end, obs in state["paths"]]
+        self.earlier[:] = state.get("earlier", 0.0)  # version 0.1.0 did not save it

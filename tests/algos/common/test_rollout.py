@@ -1,5 +1,6 @@
 """Rollouts: rows, paths, what they are bootstrapped from, and what is stored of an action."""
 
+import copy
 import itertools
 import signal
 from types import SimpleNamespace
@@ -397,6 +398,55 @@ def test_unflat_puts_the_entries_of_flat_back_where_they_were():
     x = np.array([[1.0, 2], [0, 3], [4, 0]])
     assert rollout.flat(x).tolist() == [1, 2, 3, 4]
     np.testing.assert_array_equal(rollout.unflat(rollout.flat(x)), x)
+
+
+def rewarded(rollout, rew):
+    """Append a row with these rewards."""
+    n = rollout.num_envs
+    rollout.store(np.zeros((n, 3)), np.zeros(n), np.array(rew))
+
+
+def two_epochs(between=lambda rollout: None):
+    """The sums of the second of two epochs, with gamma 0.5; only environment 1 is cut by both."""
+    rollout = Rollout(streams_of(2), 2)
+    for rew in ((1.0, 8.0), (1.0, 8.0)):
+        rewarded(rollout, rew)
+    rollout.finish_path(0, np.zeros(3), ended=True)  # a time limit, at the end of the epoch
+    rollout.finish_path(1, np.zeros(3), ended=False)
+    assert sorted(rollout.discounted_returns(0.5)) == [1, 1.5, 8, 12]
+    rollout.clear()
+    rollout = between(rollout) or rollout
+    rewarded(rollout, (1.0, 8.0))
+    rollout.finish_path(1, None)
+    rewarded(rollout, (1.0, 8.0))
+    rollout.finish_path(0, np.zeros(3), ended=False)
+    rollout.finish_path(1, np.zeros(3), ended=False)
+    return sorted(rollout.discounted_returns(0.5))
+
+
+def test_discounted_returns_continue_with_their_episodes_across_epochs():
+    assert two_epochs() == [1, 1.5, 8, 14]  # 8 + 0.5 * 12, then a new episode
+
+
+def test_discounted_returns_continue_after_a_resume():
+    def saved_and_loaded(rollout):
+        fresh = Rollout(streams_of(2), 2)
+        fresh.load_state_dict(copy.deepcopy(rollout.state_dict()))
+        return fresh
+
+    assert two_epochs(saved_and_loaded) == two_epochs()
+
+
+def test_discounted_returns_start_afresh_where_an_episode_was_lost_between_epochs():
+    assert two_epochs(lambda rollout: rollout.finish_path(1, np.zeros(3))) == [1, 1.5, 8, 8]
+
+
+def test_a_rollout_without_sums_of_earlier_epochs_can_be_loaded():
+    rollout = Rollout(streams_of(2), 2)
+    state = rollout.state_dict()
+    del state["earlier"]
+    rollout.load_state_dict(state)
+    assert rollout.earlier.tolist() == [0, 0]
 
 
 # ---- stopping in the middle ------------------------------------------------------------------

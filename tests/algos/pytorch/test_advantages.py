@@ -251,3 +251,61 @@ def test_returns_are_scaled_by_the_deviation_of_discounted_rewards_so_far(gather
     assert float(ac.ret_filter.std) == pytest.approx(np.std(sums), rel=1e-9)
     np.testing.assert_allclose(batch["ret"], want.reshape(-1), rtol=1e-4)
     assert rollout.rew.min() < -1  # what was collected, and is logged, is not scaled
+
+
+class Gamble(gym.Env):
+    """Rewards are standard normal; `diary` receives them, one list per episode."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, diary):
+        self.diary = diary
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.diary.append([])
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.diary[-1].append(float(self.np_random.standard_normal()))
+        return np.zeros(1, np.float32), self.diary[-1][-1], False, False, {}
+
+
+GAMBLE = {"steps_per_epoch": 64, "epochs": 20, "gamma": 0.9, "train_pi_iters": 0}
+GAMBLE |= {"ac_kwargs": {"hidden_sizes": (2,), "normalize_ret": True}, "num_threads": 1}
+
+
+@pytest.mark.parametrize("options", [{}, {"num_envs": 16}, {"num_envs": 8, "shards": 2}])
+def test_the_scale_of_returns_does_not_depend_on_where_epochs_cut_episodes(train, options):
+    for max_ep_len in (10**6, 7):
+        diaries = []
+
+        def env_fn(diaries=diaries):
+            diaries.append([])
+            return Gamble(diaries[-1])
+
+        run = train("ppo", env_fn, **{**GAMBLE, "max_ep_len": max_ep_len, **options})
+        sums = []
+        for rewards in (episode for diary in diaries for episode in diary):
+            running = 0.0
+            for r in rewards:
+                running = r + 0.9 * running
+                sums.append(running)
+        assert len(sums) == 64 * 20
+        assert float(run.ac.ret_filter.std) == pytest.approx(np.std(sums), rel=1e-9)
+        if max_ep_len > 7:  # what a long episode has: the sum of 0.81^k
+            assert float(run.ac.ret_filter.std) == pytest.approx((1 / 0.19) ** 0.5, rel=0.1)
+
+
+def test_the_scale_of_returns_is_resumed_exactly(train, tmp_path):
+    def trained(epochs, **more):
+        options = {**GAMBLE, "num_envs": 16, "max_ep_len": 30, "epochs": epochs, **more}
+        return train("ppo", lambda: Gamble([]), **options)
+
+    whole = trained(6)
+    folder = {"logger_kwargs": {"output_dir": str(tmp_path / "half"), "quiet": True}}
+    trained(3, **folder)
+    resumed = trained(6, resume=True, **folder)
+    assert torch.equal(resumed.ac.ret_filter.sums, whole.ac.ret_filter.sums)
+    assert [r["LossV"] for r in resumed.rows] == [r["LossV"] for r in whole.rows]

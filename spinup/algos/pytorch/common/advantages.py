@@ -7,7 +7,7 @@ in an epoch are computed afterwards in one batched call, which is much faster.
 import numpy as np
 import torch
 
-from spinup.algos.common.returns import discount_cumsum, gae
+from spinup.algos.common.returns import gae
 from spinup.algos.common.rollout import Rollout
 from spinup.utils.mpi_pytorch import shard_mean
 
@@ -34,7 +34,7 @@ class EpochBuffer:
         `last_obs` is None if the episode terminated: no reward follows. If the path was truncated,
         V(last_obs) estimates the rewards that would have followed.
         """
-        self.rollouts[self.loop.shard].finish_path(i, last_obs)
+        self.rollouts[self.loop.shard].finish_path(i, last_obs, i in self.loop.ended)
 
     def get(self, ac, gamma, lam):
         """Return one batch per local shard, a dict of tensors whose first axis is the batch.
@@ -123,9 +123,7 @@ def _reward_scale(rollouts, ac, gamma, shards):
         return 1.0
     sums = []
     for rollout in rollouts:
-        x = np.concatenate(
-            [discount_cumsum(rollout.rew[p.rows][::-1], gamma) for p in rollout.paths]
-        )
+        x = rollout.discounted_returns(gamma)
         sums.append(np.array([len(x), x.sum(), np.square(x).sum()]))
     total = torch.as_tensor(shards.sum(sums), device=ret_filter.std.device)
     ret_filter.update(total)
