@@ -280,6 +280,35 @@ def test_a_constant_observation_is_normalized_to_zero():
     assert obs_filter(obs).abs().max() == 0
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3])
+@pytest.mark.parametrize("offset", [0.0, 5.0, -300.0])
+def test_observations_are_normalized_whatever_their_unit(unit, offset):
+    x = np.random.default_rng(2).normal(offset, 1, (500, 1)) * unit
+    obs = torch.as_tensor(x.astype(np.float32))
+    obs_filter = nets.ObsFilter((1,), normalize=True)
+    obs_filter.update(obs_filter.batch_sums(obs))
+    for got in (obs_filter(obs).numpy(), obs_filter.frozen_copy()(obs.numpy())):
+        np.testing.assert_allclose([got.mean(), got.std()], [0, 1], atol=1e-3)
+
+
+def test_a_constant_observation_stays_unscaled_after_many_updates():
+    obs_filter = nets.ObsFilter((3,), normalize=True)
+    sums = obs_filter.batch_sums(torch.tensor([[0.1, 0.0, -777.7]]).repeat(37, 1))
+    for _ in range(3000):  # rounding errors add up
+        obs_filter.update(sums)
+    assert obs_filter.std.tolist() == [1, 1, 1]
+
+
+def test_observations_are_not_clipped_before_there_are_statistics():
+    obs_filter = nets.ObsFilter((2,), normalize=True)
+    obs = torch.tensor([[150.0, -3.0], [-20000.0, 11.0]])
+    assert torch.equal(obs_filter(obs), obs)
+    np.testing.assert_array_equal(obs_filter.frozen_copy()(obs.numpy()), obs)
+    obs_filter.update(obs_filter.batch_sums(torch.tensor([[-1.0, -1.0], [1.0, 1.0]])))
+    assert obs_filter(obs).tolist() == [[10, -3], [-10, 10]]
+    np.testing.assert_array_equal(obs_filter.frozen_copy()(obs.numpy()), obs_filter(obs))
+
+
 def test_observation_statistics_do_not_change_in_use():
     ac = actor_critic("Box", normalize_obs=True)
     ac.pi.obs_filter.update(ac.pi.obs_filter.batch_sums(torch.randn(9, 3) + 4))
@@ -313,6 +342,13 @@ def test_return_statistics_are_numpys_on_the_joined_data():
     for x in parts:
         ret_filter.update(torch.tensor([len(x), x.sum(), np.square(x).sum()], dtype=torch.float64))
     assert float(ret_filter.std) == pytest.approx(np.concatenate(parts).std(), rel=1e-9)
+
+
+def test_small_returns_are_scaled_and_constant_ones_are_not():
+    for values, want in (([1e-6, 3e-6], 1e-6), ([0.0, 0.0], 1.0), ([0.1] * 7, 1.0)):
+        ret_filter, x = nets.ReturnFilter(), np.array(values)
+        ret_filter.update(torch.tensor([len(x), x.sum(), np.square(x).sum()], dtype=torch.float64))
+        assert float(ret_filter.std) == pytest.approx(want, rel=1e-6)
 
 
 def test_filters_that_nobody_asked_for_are_not_there():

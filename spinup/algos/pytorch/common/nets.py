@@ -92,13 +92,15 @@ class ObsFilter(nn.Module):
         if self.ndim != 1:
             obs = obs.flatten(-self.ndim) if self.ndim else obs.unsqueeze(-1)
         if self.normalize:
-            obs = ((obs - self.mean) / self.std).clamp(-self.clip, self.clip)
+            limit = torch.where(self.sums[0] > 0, self.clip, torch.inf)  # raw: not clipped
+            obs = ((obs - self.mean) / self.std).clamp(-limit, limit)
         return obs
 
     def frozen_copy(self):
         """Return the current normalization as a function of arrays: (..., dim) -> (..., dim)."""
         mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
-        return lambda obs: np.minimum(np.maximum((obs - mean) / std, -self.clip), self.clip)
+        limit = self.clip if self.sums[0] > 0 else np.inf
+        return lambda obs: np.minimum(np.maximum((obs - mean) / std, -limit), limit)
 
     def batch_sums(self, obs):
         """Return a batch's count, sums and sums of squares, as one float64 vector."""
@@ -113,8 +115,12 @@ class ObsFilter(nn.Module):
         mean = self.sums[1 : dim + 1] / self.sums[0]
         var = self.sums[dim + 1 :] / self.sums[0] - mean.square()
         self.mean.copy_(mean)
-        # a component that has never varied is not scaled
-        self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
+        self.std.copy_(_std(mean, var))
+
+
+def _std(mean, var):
+    """Return the standard deviation, or 1 if there is none beyond rounding errors."""
+    return torch.where(var > 1e-30 + 1e-12 * mean.square(), var, 1.0).sqrt()
 
 
 class ReturnFilter(nn.Module):
@@ -130,7 +136,7 @@ class ReturnFilter(nn.Module):
         self.sums += sums
         mean = self.sums[1] / self.sums[0]
         var = self.sums[2] / self.sums[0] - mean.square()
-        self.std.copy_(torch.where(var > 1e-8, var, 1.0).sqrt())
+        self.std.copy_(_std(mean, var))
 
 
 def set_state(network, state):
