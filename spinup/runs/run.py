@@ -23,6 +23,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,10 @@ class Run:
         if self._test_env is None:
             self._test_env = one_env(self.config["env_fn"])
         return self._test_env
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Return a context for test episodes; backends put the networks in evaluation mode."""
+        return nullcontext()
 
     # ---- epochs and checkpoints ----------------------------------------------------------------
 

@@ -232,8 +232,8 @@ class Loop:
     def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
         """Run `num_test_episodes` episodes in a separate environment, without affecting training.
 
-        Their seeds depend only on the epoch. The global RNGs, which some environments and networks
-        use, are restored afterwards.
+        Their seeds depend only on the epoch. The networks are in evaluation mode. The global RNGs,
+        which some environments and networks use, are restored afterwards.
         """
         if not num_test_episodes:
             return
@@ -250,10 +250,11 @@ class Loop:
         seeds = rng.integers(2**31 - 1, size=int(num_test_episodes))
         results = []
         try:
-            for seed in seeds.tolist():
-                if run.stop_requested():
-                    raise StopTraining
-                results.append(self.test_episode(env, get_action, seed))
+            with run.evaluating():
+                for seed in seeds.tolist():
+                    if run.stop_requested():
+                        raise StopTraining
+                    results.append(self.test_episode(env, get_action, seed))
         finally:
             if episodes is not None:  # env_fn returned the training environment itself
                 self.streams.load_state_dict(episodes)

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import nn
 from torch.distributions import Categorical, Normal
 
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ppo import core
 from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
@@ -426,6 +427,53 @@ def test_a_class_with_only_act_pi_and_q_trains(train, pendulum_net, algo, num_en
         assert not torch.equal(p, old[name]), f"{name} has not been trained"
     assert row["TotalEnvInteracts"] == 40
     assert (run.dir / "pyt_save" / "policy.safetensors").exists()
+
+
+def watched(cls, modes):
+    """The class with dropout and with one layer in evaluation mode; `act` notes all modes."""
+
+    class Watched(cls):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.dropout, self.fixed = nn.Dropout(0.5), nn.Dropout(0.5).eval()
+
+        @functools.wraps(cls.act)
+        def act(self, *args, **kwargs):
+            modes.append((self.training, self.dropout.training, self.fixed.training))
+            return super().act(*args, **kwargs)
+
+    return Watched
+
+
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_test_episodes_are_played_in_evaluation_mode_and_training_is_not(train, algo):
+    modes = []
+    run = train(
+        algo,
+        "Pendulum-v1",
+        actor_critic=watched(OWN[algo], modes),
+        epochs=2,
+        start_steps=0,
+        num_test_episodes=2,
+        max_ep_len=10,
+    )
+    training, testing = (True, True, False), (False, False, False)
+    epoch = [training] * 40 + [testing] * 20
+    assert modes == epoch * 2
+    assert (run.ac.training, run.ac.dropout.training, run.ac.fixed.training) == training
+
+
+def test_a_failing_test_episode_leaves_the_mode_as_it_was(in_run):
+    def body(run):
+        ac = run.build(OwnDDPG, {})
+        ac.q.eval()
+        with pytest.raises(ZeroDivisionError), run.evaluating():
+            assert not any(module.training for module in ac.modules())
+            _ = 1 / 0
+        return ac
+
+    ac = in_run("ddpg", body, lambda: gym.make("Pendulum-v1"), TorchRun)
+    assert ac.training and ac.pi.net.training and not ac.q.training and not ac.q.net.training
 
 
 @pytest.mark.parametrize("algo", OFF_POLICY)

@@ -1,5 +1,6 @@
 """The torch-specific part of a training run (see `Run`)."""
 
+import contextlib
 import os
 
 import torch
@@ -67,6 +68,17 @@ class TorchRun(Run):
         self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
         self.save_config()
+
+    @contextlib.contextmanager
+    def evaluating(self):
+        """Put the networks in evaluation mode (no dropout), as in a loaded policy, then back."""
+        modes = [(module, module.training) for module in self.ac.modules()]
+        self.ac.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.train(training)  # also changes its children, which come after it
 
     def seed_backend(self, rng):
         """Seed torch's global RNG, which networks sample from."""
