@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.analysis import compare_figures, curves, figures, plot
+from spinup.analysis import compare_figures, curves, figures, labels, plot
 from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
 from spinup.analysis.curves import Curve
 from spinup.utils.argparsing import Parser
@@ -41,8 +41,9 @@ def read_algorithms(
 
     The result maps algorithm -> environment -> curves.
 
-    The name of an existing folder selects only that folder; any other name is a prefix. Runs that
-    cannot be used are reported on standard error.
+    The name of an existing folder selects only that folder; any other name is a prefix. Without a
+    legend, algorithms are named after what varies between their runs. Runs that cannot be used are
+    reported on standard error.
     """
     if len(logdirs) < 2:
         raise SpinupError(
@@ -52,6 +53,7 @@ def read_algorithms(
     owners: dict[Path, str] = {}
     found: dict[str, dict[str, list[Curve]]] = {}
     every: list[curves.Run] = []
+    belongs: list[str] = []
     for name, given in zip(names, logdirs, strict=True):
         exact = os.path.isdir(os.path.expanduser(given))
         folders = [os.path.expanduser(given)] if exact else curves.complete([given])
@@ -69,6 +71,7 @@ def read_algorithms(
             if curve is not None:
                 found[name].setdefault(run.env, []).append(curve)
         every += runs
+        belongs += [name] * len(runs)
         if not runs:
             raise SpinupError(f"there are no runs in {given}: check the path")
         experiments = sorted({(run.env, run.exp_name) for run in runs})
@@ -81,6 +84,9 @@ def read_algorithms(
     if not any(found.values()) and any(run.length for run in every):
         raise SpinupError(curves.no_column([run.header for run in every], xaxis, value))
     curves.report(every, "compare")
+    if not legend:
+        shown = dict(zip(belongs, labels.name_runs(every, belongs, [""] * len(every)), strict=True))
+        found = {shown[name]: envs for name, envs in found.items()}
     return _common(found)
 
 

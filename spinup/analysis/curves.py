@@ -27,6 +27,9 @@ PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
 # points than this, an even grid, which looks the same, is used instead.
 MAX_GRID = 2000
 
+# The environment of a run whose `config.json` names none.
+UNKNOWN_ENV = "unknown environment"
+
 # Subfolders of a run directory that never contain other runs.
 _NO_RUNS = ("checkpoints", "pyt_save", "tf1_save", "simple_save")
 
@@ -202,9 +205,9 @@ def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str
     except FileNotFoundError:
         problem = "there is no config.json"
     except (OSError, ValueError, RecursionError) as error:
-        problem = f"config.json cannot be read ({_one_line(error)})"
+        problem = f"config.json cannot be read ({one_line(error)})"
     if config.get("exp_name"):
-        return config, _one_line(config["exp_name"])
+        return config, one_line(config["exp_name"])
     # Runs of one experiment differ only in the suffix _s<seed>: strip it to get a common name.
     name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
     if problem:
@@ -222,9 +225,9 @@ def env_of(config: dict[str, Any]) -> str:
         name = record.get("id") or str(record.get("class") or "").rpartition(":")[2] or name
     elif isinstance(record, str):
         name = record
-    name = _one_line(name) if name else "unknown environment"
+    name = one_line(name) if name else UNKNOWN_ENV
     if isinstance(kwargs, dict) and kwargs:
-        name += f" {_one_line(json.dumps(kwargs, sort_keys=True))}"
+        name += f" {one_line(json.dumps(kwargs, sort_keys=True))}"
     return name
 
 
@@ -257,7 +260,7 @@ def _number(text: str) -> float | None:
         return {"True": 1.0, "False": 0.0}.get(text)
 
 
-def _one_line(value: Any) -> str:
+def one_line(value: Any) -> str:
     """Make text from a file safe to print: remove line breaks and control characters."""
     words = " ".join(str(value).split())
     return "".join(c if c.isprintable() else "?" for c in words)[:200]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".pdf", ".svg")
+# Sizes in inches: a figure with one panel, and each panel of a larger one.
+ONE_PANEL = (8.0, 5.5)
+EACH_PANEL = (6.4, 4.6)
 # Okabe and Ito's colors, which people with any kind of color vision can tell apart. Yellow, which
 # is hard to see on white, is left out. Once all colors are used, further lines get new dashes.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -177,8 +181,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
     """Place the legend where it covers no data: inside the axes if possible, else beside them."""
     if list(names) == ["run"]:  # a legend would add nothing
         return
-    # matplotlib ignores labels that begin with an underscore.
-    labels = [f" {name}" if name.startswith("_") else name for name in names]
+    labels = _legend_labels(names)
     options: dict[str, Any] = {"fontsize": "small", "borderaxespad": 0.4}
     if len(names) <= 8:
         figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
@@ -202,12 +205,54 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
     ax.legend(handles, labels, **beside, **options)
 
 
+def _legend_labels(names: Sequence[str]) -> list[str]:
+    """Break long names into lines; hide an initial underscore, which matplotlib would ignore."""
+    wrapped = ["\n".join(textwrap.wrap(name, 48)) if len(name) > 48 else name for name in names]
+    return [f" {name}" if name.startswith("_") else name for name in wrapped]
+
+
 def make_room(figure: Figure, ax: Axes) -> None:
     """Widen a figure to fit a legend beside its axes, so that the axes keep their size."""
     legend = ax.get_legend()
     if legend is not None and legend.get_bbox_to_anchor().x0 > ax.bbox.x1:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
+
+
+def panel_grid(panels: int, on_screen: bool) -> tuple[Figure, list[Axes]]:
+    """Create a figure with this many axes, in rows that are as long as the figure is high."""
+    if panels == 1:
+        figure = new_figure(ONE_PANEL, on_screen)
+        return figure, [figure.subplots()]
+    columns = min(math.ceil(math.sqrt(panels)) if panels > 3 else panels, 4)
+    rows = math.ceil(panels / columns)
+    width, height = EACH_PANEL
+    figure = new_figure((width * columns, height * rows), on_screen)
+    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(panels)]
+
+
+def label_panels(axes: Sequence[Axes], xlabel: str, ylabel: str) -> None:
+    """Label the axes at the left and at the bottom of a grid of panels."""
+    places = [ax.get_subplotspec() for ax in axes]
+    last = {place.colspan.start: ax for place, ax in zip(places, axes, strict=True) if place}
+    for place, ax in zip(places, axes, strict=True):
+        if place is not None and ax is last[place.colspan.start]:
+            ax.set_xlabel(xlabel)
+        if place is not None and place.is_first_col():
+            ax.set_ylabel(ylabel)
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Place one legend for all panels below them; heighten the figure to make room for it."""
+    import matplotlib
+
+    shown = _legend_labels(names)
+    size = 0.833 * float(matplotlib.rcParams["legend.fontsize"]) / 72  # inches
+    width, height = figure.get_size_inches()
+    longest = max(len(line) for name in shown for line in name.split("\n"))
+    columns = max(1, min(len(shown), int(width / (size * (0.6 * longest + 4)))))
+    figure.set_size_inches(width, height + 1.5 * size * math.ceil(len(shown) / columns))
+    figure.legend(handles, shown, loc="outside lower center", ncols=columns, fontsize="small")
 
 
 def _takes_root(ax: Axes) -> bool:

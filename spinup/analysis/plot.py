@@ -16,13 +16,14 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.analysis import curves, figures, stats
+from spinup.analysis import curves, figures, labels, stats
 from spinup.analysis.curves import Curve, smooth_values
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, nearest
@@ -30,6 +31,7 @@ from spinup.utils.errors import SpinupError, nearest
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "get_all_datasets",
@@ -50,6 +52,8 @@ ESTIMATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "max": lambda values: np.max(values, axis=-1),
     "min": lambda values: np.min(values, axis=-1),
 }
+# environment -> name of the line -> its runs' curves
+Panels = dict[str, dict[str, list[Curve]]]
 BANDS = ("sd", "ci", "minmax", "none")
 # Bootstrap of `--band ci`. The seed is fixed, so that the same data gives the same figure.
 REPS, SEED = 1000, 0
@@ -74,13 +78,13 @@ def get_datasets(
         return was logged, `Performance`. Runs without a complete row are skipped and reported on
         standard error.
     """
-    return _number_runs([data for _, data in _tables(logdir, condition)])
+    return _name_runs(list(_tables(logdir, condition)), named=condition is not None)
 
 
 def _tables(
     logdir: str | os.PathLike[str], condition: str | None
-) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """Yield the folder and table of every run below `logdir` that has a complete row."""
+) -> Iterator[tuple[curves.Run, pd.DataFrame]]:
+    """Yield every run below `logdir` that has a complete row, with its table."""
     import pandas as pd
 
     for folder in curves.run_folders(Path(logdir)):
@@ -95,7 +99,7 @@ def _tables(
         if "Performance" in run.columns:
             data["Performance"] = run.columns["Performance"]
         data["Condition1"] = condition or run.exp_name
-        yield folder, data
+        yield run, data
 
 
 def get_all_datasets(
@@ -114,13 +118,14 @@ def get_all_datasets(
         exclude: Leave out folders whose path contains any of these strings.
     """
     folders = _choose(all_logdirs, legend, select, exclude)
-    found: dict[tuple[str, Path], pd.DataFrame] = {}
+    found: dict[tuple[str, Path], tuple[curves.Run, pd.DataFrame]] = {}
     for i, logdir in enumerate(folders):
-        for folder, data in _tables(logdir, legend[i] if legend else None):
-            found.setdefault((str(data["Condition1"].iloc[0]), folder.resolve()), data)
+        for run, data in _tables(logdir, legend[i] if legend else None):
+            key = str(data["Condition1"].iloc[0]), run.folder.resolve()
+            found.setdefault(key, (run, data))
     if not found:
         raise SpinupError(_no_rows(folders))
-    return _number_runs(list(found.values()))
+    return _name_runs(list(found.values()), named=bool(legend))
 
 
 def _choose(
@@ -156,14 +161,24 @@ def _note(message: str) -> None:
     print(f"plot: {message}", file=sys.stderr)
 
 
-def _number_runs(datasets: list[pd.DataFrame]) -> list[pd.DataFrame]:
+def _name_runs(found: Sequence[tuple[curves.Run, pd.DataFrame]], named: bool) -> list[pd.DataFrame]:
+    """Number the runs of each condition, and attach to each table what `plot_data` calls its line.
+
+    A table is drawn in one pair of axes, so with several environments, names contain these.
+    """
+    runs = [run for run, _ in found]
+    conditions = [str(data["Condition1"].iloc[0]) for _, data in found]
+    envs = [run.env for run in runs]
+    names = conditions if named else labels.name_runs(runs, conditions, envs)
     units: dict[str, int] = {}
-    for i, data in enumerate(datasets):
-        condition = str(data["Condition1"].iloc[0])
-        data["Unit"] = units.get(condition, 0)
-        data["Condition2"] = f"{condition}-{i}"
-        units[condition] = units.get(condition, 0) + 1
-    return datasets
+    for i, (run, data) in enumerate(found):
+        data["Unit"] = units.get(conditions[i], 0)
+        data["Condition2"] = f"{conditions[i]}-{i}"
+        units[conditions[i]] = units.get(conditions[i], 0) + 1
+        if not named:
+            data.attrs["line"] = f"{run.env}, {names[i]}" if len(set(envs)) > 1 else names[i]
+            data.attrs["seed"] = labels.seed_of(run)
+    return [data for _, data in found]
 
 
 # ------------------------------------------------------------------------------------------ numbers
@@ -233,31 +248,42 @@ def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.nda
 
 
 def _curves_of_tables(
-    data: Any, xaxis: str, value: str, condition: str, smooth: int
+    tables: Sequence[pd.DataFrame], xaxis: str, value: str, condition: str | None, smooth: int
 ) -> dict[str, list[Curve]]:
+    """Return the curves of each line, by the name to show in the legend."""
     import pandas as pd
 
-    tables = _split_runs(data, condition)
     found: dict[str, list[Curve]] = {}
+    seeds: dict[str, list[int | None]] = {}
     for table in tables:
-        name = str(table[condition].iloc[0]) if condition in table.columns and len(table) else "run"
+        name = _line_of(table, condition)
         missing = [c for c in (xaxis, value) if c not in table.columns]
         if missing:
             _note(f"a run of '{name}' has no column {missing[0]} and is left out.")
             continue
         x, y = (pd.to_numeric(table[c], errors="coerce") for c in (xaxis, value))
         curve = curves.clean_curve(x, y, smooth)
-        if len(curve[0]):
-            found.setdefault(name, []).append(curve)
-        else:
+        if not len(curve[0]):
             _note(f"a run of '{name}' has no finite {value} and is left out.")
+            continue
+        found.setdefault(name, []).append(curve)
+        if condition is None and "line" in table.attrs:
+            seeds.setdefault(name, []).append(table.attrs["seed"])
     if not found:
         names = [{str(c) for c in table.columns} - set(_ADDED[:3]) for table in tables]
         raise SpinupError(curves.no_column(names, xaxis, value))
-    return found
+    counts = {name: f" ({labels.count_seeds([s])})" for name, s in seeds.items()}
+    return {name + counts.get(name, ""): lines for name, lines in found.items()}
 
 
-def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
+def _line_of(table: pd.DataFrame, condition: str | None) -> str:
+    if condition is None and "line" in table.attrs:
+        return str(table.attrs["line"])
+    column = condition or "Condition1"
+    return str(table[column].iloc[0]) if column in table.columns and len(table) else "run"
+
+
+def _split_runs(data: Any, condition: str | None) -> list[pd.DataFrame]:
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
@@ -265,7 +291,7 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
     # One table may contain several runs: smoothing must not mix the end of one run with the
     # beginning of the next. Units are numbered within an experiment, which need not be the
     # caller's condition.
-    keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c in data.columns]
+    keys = [c for c in dict.fromkeys((condition, *_ADDED[:3])) if c and c in data.columns]
     return [run for _, run in data.groupby(keys, sort=False, dropna=False)] if keys else [data]
 
 
@@ -274,35 +300,56 @@ def _split_runs(data: Any, condition: str) -> list[pd.DataFrame]:
 
 def plot_data(
     data: pd.DataFrame | Sequence[pd.DataFrame],
-    xaxis: str = "Epoch",
-    value: str = "AverageEpRet",
-    condition: str = "Condition1",
+    xaxis: str | None = None,
+    value: str | None = None,
+    condition: str | None = None,
     smooth: int = 1,
     *,
     estimator: str | Callable[..., Any] = "mean",
     band: str = "sd",
     font_scale: float = 1.5,
     ax: Axes | None = None,
+    palette: Any = None,
     **kwargs: Any,
 ) -> Axes:
     """Draw `value` over `xaxis`, one line per condition, on `ax` or the current axes.
 
-    `data` is not modified. Other keywords are passed to `Axes.plot`. As in seaborn, `ci` and
-    `errorbar` set the band, and `palette` sets the colors.
+    `data` is not modified.
+
+    Args:
+        data: Tables from `get_datasets` or `get_all_datasets`, or any others with these columns.
+        xaxis: Column on the x axis; None means TotalEnvInteracts, or Epoch if there is none.
+        value: Column to draw; None means Performance, or AverageEpRet if there is none.
+        condition: Column with the names of the lines, such as `Condition1`, the experiments. None
+            names them after the arguments that vary between the runs, and counts their seeds.
+        smooth: Width of the moving average, in rows.
+        estimator, band: See `estimate`.
+        font_scale: Scale factor for all text; 1 means 12-point labels.
+        ax: Axes to draw on; by default, the current ones, or those of a new figure.
+        palette: Colors, as in seaborn.
+        **kwargs: Passed to `Axes.plot`. As in seaborn, `ci` and `errorbar` set the band.
     """
     if not isinstance(smooth, int | np.integer) or smooth < 1:
         raise SpinupError(f"the smoothing window must be a positive integer, not {smooth}")
     for key in ("ci", "errorbar"):
         if key in kwargs:
             band = _band_of_seaborn(kwargs.pop(key))
-    found = _curves_of_tables(data, xaxis, value, condition, smooth)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        with figures.paper_style(font_scale):
-            ax = plt.gca()
+    tables = _split_runs(data, condition)
+    known = {str(c) for table in tables for c in table.columns}
+    xaxis = xaxis or (DEFAULT_XAXIS if DEFAULT_XAXIS in known else "Epoch")
+    value = value or (DEFAULT_VALUE if DEFAULT_VALUE in known else "AverageEpRet")
+    found = _curves_of_tables(tables, xaxis, value, condition, smooth)
+    looks = dict(zip(found, itertools.cycle(figures.styles(palette)), strict=False))
     with figures.paper_style(font_scale):
-        _draw(ax, found, xaxis, value, estimator, band, **kwargs)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            if not plt.get_fignums():
+                plt.figure(figsize=figures.ONE_PANEL, layout="constrained")
+            ax = plt.gca()
+        handles = _draw(ax, found, looks, estimator, band, **kwargs)
+        ax.set(xlabel=figures.axis_label(xaxis), ylabel=figures.axis_label(value))
+        figures.place_legend(ax, list(handles.values()), list(handles))
     return ax
 
 
@@ -315,33 +362,27 @@ def _band_of_seaborn(given: Any) -> str:
 
 def _draw(
     ax: Axes,
-    found: dict[str, list[Curve]],
-    xaxis: str,
-    value: str,
+    found: Mapping[str, list[Curve]],
+    looks: Mapping[str, tuple[Any, Any]],
     estimator: str | Callable[..., Any],
     band: str,
-    palette: Any = None,
     **options: Any,
-) -> None:
-    looks = itertools.cycle(figures.styles(palette))
-    handles = []
+) -> dict[str, Any]:
+    """Draw the lines and bands of one panel; return the lines, by their names."""
+    handles: dict[str, Any] = {}
     for i, (name, runs) in enumerate(found.items()):
         grid, matrix = curves.align(runs)
         line, low, high = estimate(matrix, estimator, band)
-        color, dashes = next(looks)
+        color, dashes = looks[name]
         marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
         style = {"color": color, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
-        (handle,) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
-        handles.append(handle)
+        (handles[name],) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
         if band != "none" and len(runs) > 1:
-            figures.draw_band(ax, grid, low, high, color, figures.shade_of(len(found))).set_gid(
-                f"band-{i}"
-            )
-    ax.set_xlabel(figures.axis_label(xaxis))
-    ax.set_ylabel(figures.axis_label(value))
-    figures.set_x_range(ax, handles)
+            shade = figures.shade_of(len(found))
+            figures.draw_band(ax, grid, low, high, color, shade).set_gid(f"band-{i}")
+    figures.set_x_range(ax, list(handles.values()))
     figures.finish_axes(ax)
-    figures.place_legend(ax, handles, list(found))
+    return handles
 
 
 def make_plots(
@@ -359,7 +400,9 @@ def make_plots(
     band: str = "sd",
     save: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
 ) -> list[Path]:
-    """Draw one figure per value, and show or save it.
+    """Draw one figure per value, with one panel per environment, and show or save it.
+
+    Lines are named after the legend or, without one, after the arguments that vary.
 
     Args:
         all_logdirs, legend, select, exclude: As in `get_all_datasets`.
@@ -389,25 +432,24 @@ def make_plots(
         for run in curves.read_runs([folder], {xaxis, *wanted}):
             # Folders may repeat or contain each other, but no run counts twice in a line.
             found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
-    runs = [(name, run) for (name, _), run in found.items()]
-    named = [(name, run) for name, run in runs if run.length]
-    if count:
-        named = [(f"{name}-{i}", run) for i, (name, run) in enumerate(named)]
-    drawings = [(value, _curves_of_runs(named, xaxis, value, smooth)) for value in wanted if named]
-    curves.report([run for _, run in runs], "plot")
-    if not named:
+    conditions = [condition for (condition, _), run in found.items() if run.length]
+    runs = [run for run in found.values() if run.length]
+    names = _line_names(runs, conditions, bool(legend), count)
+    with_seeds = not (legend or count)
+    drawings = [
+        (value, _panels(runs, names, xaxis, value, smooth, with_seeds)) for value in wanted if runs
+    ]
+    curves.report(found.values(), "plot")
+    if not runs:
         raise SpinupError(_no_rows(folders))
 
     if not files and not figures.can_show():
         files = figures.output_files("spinup-plot.png")
         _note("there is no display, so the figure is written to a file.")
     written: list[Path] = []
-    for value, lines in drawings:
+    for value, panels in drawings:
         with figures.paper_style(font_scale):
-            figure = figures.new_figure((8, 5.5), on_screen=not files)
-            ax = figure.subplots()
-            _draw(ax, lines, xaxis, value, estimator, band)
-            figures.make_room(figure, ax)
+            figure = _figure(panels, xaxis, value, estimator, band, on_screen=not files)
             written += figures.save_figure(figure, [_file_of(f, value, len(wanted)) for f in files])
     if not files:
         import matplotlib.pyplot as plt
@@ -416,23 +458,83 @@ def make_plots(
     return written
 
 
-def _curves_of_runs(
-    named: Sequence[tuple[str, curves.Run]], xaxis: str, value: str, smooth: int
-) -> dict[str, list[Curve]]:
-    found: dict[str, list[Curve]] = {}
-    for name, run in named:
+def _line_names(
+    runs: Sequence[curves.Run], conditions: Sequence[str], named: bool, count: bool
+) -> list[str]:
+    """Return the name of the line that each run belongs to; with `count`, all of them differ."""
+    envs = [run.env for run in runs]
+    names = list(conditions) if named else labels.name_runs(runs, conditions, envs)
+    if not count:
+        return names
+    several = len(set(names)) > 1
+    for i, run in enumerate(runs):
+        seed = labels.seed_of(run)
+        if seed is not None:
+            names[i] = f"{names[i]}, seed {seed}" if several or named else f"seed {seed}"
+    repeated = Counter(zip(envs, names, strict=True))
+    return [
+        f"{name} ({i})" if repeated[env, name] > 1 else name
+        for i, (env, name) in enumerate(zip(envs, names, strict=True))
+    ]
+
+
+def _panels(
+    runs: Sequence[curves.Run],
+    names: Sequence[str],
+    xaxis: str,
+    value: str,
+    smooth: int,
+    with_seeds: bool,
+) -> Panels:
+    """Return the curves of each environment and line; note why a run is left out."""
+    found: Panels = {}
+    seeds: dict[str, dict[str, list[int | None]]] = {}
+    for run, name in zip(runs, names, strict=True):
         missing = [c for c in (xaxis, value) if c not in run.columns]
         if missing:
             run.problems.append(f"there is no column {missing[0]}, so the run is left out")
             continue
         curve = curves.clean_curve(run.columns[xaxis], run.columns[value], smooth)
-        if len(curve[0]):
-            found.setdefault(name, []).append(curve)
-        else:
+        if not len(curve[0]):
             run.problems.append(f"there is no finite {value} yet, so the run is left out")
+            continue
+        found.setdefault(run.env, {}).setdefault(name, []).append(curve)
+        seeds.setdefault(name, {}).setdefault(run.env, []).append(labels.seed_of(run))
     if not found:
-        raise SpinupError(curves.no_column((run.header for _, run in named), xaxis, value))
-    return found
+        raise SpinupError(curves.no_column((run.header for run in runs), xaxis, value))
+    if not with_seeds:
+        return found
+    return {
+        env: {f"{n} ({labels.count_seeds(list(seeds[n].values()))})": c for n, c in lines.items()}
+        for env, lines in found.items()
+    }
+
+
+def _figure(
+    panels: Panels,
+    xaxis: str,
+    value: str,
+    estimator: str | Callable[..., Any],
+    band: str,
+    on_screen: bool,
+) -> Figure:
+    """Draw a figure with one titled panel per environment; equal lines look equal everywhere."""
+    names = dict.fromkeys(name for lines in panels.values() for name in lines)
+    looks = dict(zip(names, itertools.cycle(figures.styles()), strict=False))
+    figure, axes = figures.panel_grid(len(panels), on_screen)
+    handles: dict[str, Any] = {}
+    for ax, (env, lines) in zip(axes, panels.items(), strict=True):
+        handles.update(_draw(ax, lines, looks, estimator, band))
+        if len(panels) > 1 or env != curves.UNKNOWN_ENV:
+            ax.set_title(env, wrap=True)
+    figures.label_panels(axes, figures.axis_label(xaxis), figures.axis_label(value))
+    shown = [handles[name] for name in names]
+    if len(panels) > 1:
+        figures.legend_below(figure, shown, list(names))
+    else:
+        figures.place_legend(axes[0], shown, list(names))
+        figures.make_room(figure, axes[0])
+    return figure
 
 
 def _file_of(path: Path, value: str, count: int) -> Path:

@@ -74,7 +74,7 @@ class SvgFigure:
         )
 
     def legend(self):
-        """Label -> number of the curve in the same color and dashes."""
+        """Condition -> number of the curve in the same color and dashes."""
         group = self._group(r"legend_\d+")
         strokes = [stroke(p) for p in group.iter(f"{SVG}path") if "stroke" in p.get("style", "")]
         labels = [t.text.strip() for t in group.iter(f"{SVG}text")]
@@ -83,11 +83,16 @@ class SvgFigure:
             match = re.fullmatch(r"curve-(\d+)", g.get("id", ""))
             if match:
                 curves[stroke(next(g.iter(f"{SVG}path")))] = int(match[1])
-        return {name: curves[s] for name, s in zip(labels, strokes, strict=True)}
+        return {condition(n): curves[s] for n, s in zip(labels, strokes, strict=True)}
 
     def texts(self):
         """Everything that is written in the axes."""
         return [t.text for t in self.axes.iter(f"{SVG}text")]
+
+
+def condition(label):
+    """A label without its number of seeds."""
+    return re.sub(r" \(\d+( to \d+)? (seed|run)s?\)$", "", label)
 
 
 def stroke(path):

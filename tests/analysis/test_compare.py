@@ -279,6 +279,16 @@ def test_a_folder_is_itself_and_anything_else_a_prefix(tmp_path, capsys):
     assert list(found["algorithms"]) == ["Small", "Big"]
 
 
+def test_algorithms_are_named_after_what_varies(tmp_path):
+    for lr in (0.001, 0.01):
+        for seed in range(2):
+            config = {"env": {"id": "Ant-v5"}, "algo": "ppo", "pi_lr": lr, "seed": seed}
+            write_run(tmp_path / f"g_pi{lr}" / f"s{seed}", [lr], config=config)
+    folders = [f"{tmp_path}/g_pi0.001", f"{tmp_path}/g_pi0.01"]
+    assert list(compare.read_algorithms(folders)) == ["pi_lr=0.001", "pi_lr=0.01"]
+    assert list(compare.read_algorithms(folders, ["a", "b"])) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "config, env",
     [

@@ -20,13 +20,17 @@ from spinup.analysis import curves, figures, plot
 from spinup.utils.errors import SpinupError
 
 
-def svg_figure(path, axes=1):
+def svg_reader():
     spec = importlib.util.spec_from_file_location(
         "svg_reader", Path(__file__).with_name("svg_reader.py")
     )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.SvgFigure(path, axes)
+    return module
+
+
+def svg_figure(path, axes=1):
+    return svg_reader().SvgFigure(path, axes)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +39,7 @@ def _no_figure_is_left_over():
     plt.close("all")
 
 
-def write_run(folder, columns, exp_name="ppo", tail=""):
+def write_run(folder, columns, exp_name="ppo", tail="", **config):
     """A run directory whose progress.txt holds `columns` (name -> values), then `tail` as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     names = list(columns)
@@ -43,7 +47,7 @@ def write_run(folder, columns, exp_name="ppo", tail=""):
     rows += ["\t".join(str(v) for v in row) for row in zip(*columns.values(), strict=True)]
     (folder / "progress.txt").write_text("\n".join(rows) + "\n" + tail)
     if exp_name is not None:
-        (folder / "config.json").write_text(json.dumps({"exp_name": exp_name}))
+        (folder / "config.json").write_text(json.dumps({"exp_name": exp_name, **config}))
     return folder
 
 
@@ -57,11 +61,12 @@ def curve(returns, step=1000, key="AverageEpRet"):
 
 
 def drawn(ax):
-    """Label -> (x, y) of the lines drawn (not of the legend's handles)."""
+    """Condition -> (x, y) of the lines drawn (not of the legend's handles)."""
     lines = [line for line in ax.lines if len(line.get_xdata())]
     _, labels = ax.get_legend_handles_labels()
+    condition = svg_reader().condition
     return {
-        label: (np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float))
+        condition(label): (np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float))
         for label, line in zip(labels, lines, strict=True)
     }
 
@@ -333,9 +338,12 @@ def test_seeds_of_one_row_are_a_point_with_a_bar(tmp_path):
     for seed, value in enumerate((1.0, 5.0)):
         write_run(tmp_path / f"r_s{seed}", curve([value]))
     ax = plot.plot_data(plot.get_datasets(tmp_path), value="Performance", band="minmax")
-    assert [v.tolist() for v in drawn(ax)["ppo"]] == [[0.0], [3.0]]
+    assert [v.tolist() for v in drawn(ax)["ppo"]] == [[1000.0], [3.0]]
     (bar,) = ax.collections
-    assert bar.get_segments()[0].tolist() == [[0.0, 1.0], [0.0, 5.0]] and bar.get_gid() == "band-0"
+    assert (
+        bar.get_segments()[0].tolist() == [[1000.0, 1.0], [1000.0, 5.0]]
+        and bar.get_gid() == "band-0"
+    )
     assert bar.get_linewidth()[0] > ax.lines[0].get_linewidth()
 
 
@@ -567,6 +575,93 @@ def test_the_file_shows_runs_of_different_lengths_and_grids(tmp_path):
     x, low, high = svg_figure(out).band(0)
     np.testing.assert_allclose(low, [0, 2, 3, 5, 7, 9, 11], atol=0.01)
     np.testing.assert_allclose(high, [1, 5, 15, 35, 7, 9, 11], atol=0.01)
+
+
+def write_grid(folder, seeds=(0, 1)):
+    """Two learning rates in two environments; the returns are 10 * panel + line + seed / 10."""
+    for i, env in enumerate(("CartPole-v1", "Acrobot-v1")):
+        for j, lr in enumerate((0.001, 0.01)):
+            name = f"grid_env{i}_pi{j}"
+            for seed in seeds:
+                columns = curve([10 * i + j + seed / 10] * 3)
+                config = {"algo": "ppo", "env": {"id": env}, "pi_lr": lr, "seed": seed}
+                write_run(folder / name / f"{name}_s{seed}", columns, name, **config)
+    return [f"{folder}/"]
+
+
+def test_every_environment_has_a_titled_panel_and_lines_are_what_varies(tmp_path):
+    given, out = write_grid(tmp_path / "data"), tmp_path / "o.svg"
+    plot.make_plots(given, save=out)
+    for i, env in enumerate(("CartPole-v1", "Acrobot-v1")):
+        panel = svg_figure(out, i + 1)
+        assert env in panel.texts()
+        order = panel.legend()
+        assert list(order) == ["pi_lr=0.001", "pi_lr=0.01"]
+        for j, name in enumerate(order):
+            np.testing.assert_allclose(panel.curve(order[name])[1], 10 * i + j + 0.05, atol=0.01)
+    text = out.read_text()
+    assert text.count("pi_lr=0.01 (2 seeds)") == 1 and "grid" not in text  # one legend for both
+
+
+def test_a_single_environment_is_the_title_of_its_figure(tmp_path):
+    write_run(tmp_path / "r_s0", curve([1.0, 2.0]), env={"id": "Hopper-v5"}, algo="td3", seed=0)
+    plot.make_plots([f"{tmp_path}/r"], save=tmp_path / "o.svg")
+    assert {"Hopper-v5", "td3 (1 seed)"} <= set(svg_figure(tmp_path / "o.svg").texts())
+
+
+def test_a_legend_is_shown_as_it_is_in_every_panel(tmp_path):
+    write_grid(tmp_path)
+    given = [f"{tmp_path}/grid_env{i}_pi{j}/" for j in range(2) for i in range(2)]
+    out = tmp_path / "o.svg"
+    plot.make_plots(given, legend=["slow", "slow", "fast", "fast"], save=out)
+    assert (
+        list(svg_figure(out, 1).legend()) == list(svg_figure(out, 2).legend()) == ["slow", "fast"]
+    )
+    assert "seed" not in out.read_text()
+
+
+def test_count_names_runs_by_their_seeds(tmp_path):
+    given, out = write_grid(tmp_path / "data", seeds=(3, 5)), tmp_path / "o.svg"
+    plot.make_plots(given, count=True, save=out)
+    wanted = [f"pi_lr={lr}, seed {seed}" for lr in (0.001, 0.01) for seed in (3, 5)]
+    assert list(svg_figure(out, 2).legend()) == wanted
+    plot.make_plots([f"{tmp_path}/data/grid_env0_pi0"], count=True, save=out)
+    assert list(svg_figure(out).legend()) == ["seed 3", "seed 5"]
+
+
+def test_runs_with_nothing_to_tell_them_apart_are_numbered(tmp_path):
+    for i in range(2):
+        write_run(tmp_path / f"d{i}" / "x_s0", curve([float(i), float(i)]), seed=0)
+    plot.make_plots([f"{tmp_path}/d"], count=True, save=tmp_path / "o.svg")
+    assert list(svg_figure(tmp_path / "o.svg").legend()) == ["seed 0 (0)", "seed 0 (1)"]
+
+
+@pytest.mark.parametrize("panels, shape", [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (7, (3, 3))])
+def test_panels_fill_rows_and_are_labelled_at_the_left_and_at_the_bottom(panels, shape):
+    _, axes = figures.panel_grid(panels, on_screen=False)
+    figures.label_panels(axes, "steps", "return")
+    places = [ax.get_subplotspec() for ax in axes]
+    assert places[0].get_gridspec().get_geometry() == shape
+    assert [i for i, ax in enumerate(axes) if ax.get_ylabel()] == list(range(0, panels, shape[1]))
+    below = [i for i in range(panels) if i + shape[1] >= panels]
+    assert [i for i, ax in enumerate(axes) if ax.get_xlabel()] == below
+
+
+def test_plot_data_draws_the_return_over_steps_unless_it_is_told_otherwise(tmp_path):
+    data = plot.get_all_datasets(write_grid(tmp_path))
+    ax = plot.plot_data(data)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Environment steps", "Average return")
+    wanted = [f"{e}, pi_lr={lr}" for e in ("CartPole-v1", "Acrobot-v1") for lr in (0.001, 0.01)]
+    assert list(drawn(ax)) == wanted
+    assert "(2 seeds)" in ax.get_legend().get_texts()[0].get_text()
+    plt.figure()
+    ax = plot.plot_data(data, xaxis="Epoch", value="AverageEpRet", condition="Condition1", smooth=1)
+    assert ax.get_xlabel() == "Epoch"
+    assert list(drawn(ax)) == [f"grid_env{i}_pi{j}" for i in range(2) for j in range(2)]
+    plt.figure()
+    others = pd.DataFrame({"Epoch": [0, 1], "AverageEpRet": [2.0, 3.0]})
+    ax = plot.plot_data(others)
+    assert ax.get_xlabel() == "Epoch" and ax.lines[0].get_ydata().tolist() == [2, 3]
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
