@@ -7,6 +7,8 @@ their signatures (`spinup.cli.plan`).
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -41,7 +43,16 @@ def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
     if wants_help(args):
         print(usage(function, f"spinup {cmd}", {}))
         return
-    cli.execute(function, cli.plan(function, args, f"cmd_{name}_{backend}", backend))
+    ready = cli.plan(function, args, f"cmd_{name}_{backend}", backend)
+    cli.execute(function, ready, [*_program(), cmd, *args])
+
+
+def _program() -> list[str]:
+    """Return the words that start this program, as the user can repeat them."""
+    path, name = sys.argv[0], os.path.basename(sys.argv[0])
+    if path.endswith(os.path.join("spinup", "run.py")):
+        return ["python", "-m", "spinup.run"]
+    return [path] if name == "spinup" and shutil.which("spinup") is None else ["spinup"]
 
 
 def _list(words: Sequence[str]) -> str:
@@ -112,7 +123,8 @@ def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> 
             print(usage(algo_fn, f"python {file.name}", shown))
             return
         found = preset if preset.is_file() else None
-        cli.execute(algo_fn, cli.plan(algo_fn, words, algo_fn.__name__, preset=found))
+        ready = cli.plan(algo_fn, words, algo_fn.__name__, preset=found)
+        cli.execute(algo_fn, ready, ["python", os.path.relpath(file), *words])
     except SpinupError as error:
         sys.exit(fail(error))
     except KeyboardInterrupt:  # the run has saved its state and printed how to continue

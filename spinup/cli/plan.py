@@ -8,6 +8,7 @@ SpinupError. `flags` reads the words, `usage` explains them, and `estimate` pred
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,7 @@ from spinup.grids.experiments import (
     setup_logger_kwargs,
 )
 from spinup.runs.domains import Number
+from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
 from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, under_launcher
@@ -79,6 +81,11 @@ class Plan:
     datestamp: bool
     launch: dict[str, Any]
     dry_run: bool
+
+    @property
+    def spread(self) -> bool:
+        """Whether the runs have processes of their own."""
+        return self.launch.get("num_workers", 1) > 1 or self.launch.get("executor") in EXECUTORS[1:]
 
 
 # ------------------------------------------------------------------------------------------- preset
@@ -302,10 +309,15 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
         values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
 
 
-def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
+def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ()) -> None:
     """Try every environment once, then run the grid or (`--dry_run`) report what it would do.
 
     Without the trial, a misspelled environment at the end of a grid would surface only after hours.
+
+    Args:
+        algo_fn: the training function.
+        ready: the checked command line.
+        typed: all words of the command line, which a stopped run repeats with `--resume`.
     """
     cells = ready.grid.cells(algo_fn)
     # Under an external launcher, several processes are already running.
@@ -316,13 +328,36 @@ def execute(algo_fn: Callable[..., Any], ready: Plan) -> None:
         print(report(algo_fn.__name__, cells, ready))
         return
     mpi_fork(process_count(ready.num_cpu), **ready.mpi)
-    ready.grid.run(
-        algo_fn,
-        num_cpu=ready.num_cpu,
-        data_dir=ready.data_dir,
-        datestamp=ready.datestamp,
-        **ready.launch,
-    )
+    words = _to_continue(typed, ready, len(cells)) if typed else None
+    with contextlib.nullcontext() if words is None else continued_by(words):
+        ready.grid.run(
+            algo_fn,
+            num_cpu=ready.num_cpu,
+            data_dir=ready.data_dir,
+            datestamp=ready.datestamp,
+            **ready.launch,
+        )
+
+
+def _to_continue(typed: Sequence[str], ready: Plan, cells: int) -> list[str] | None:
+    """Return the command line that continues stopped runs; None if no command line does.
+
+    A grid continues by itself, unless the names of its runs contain the date.
+    """
+    alone = cells == 1 and not ready.spread
+    dated = ready.datestamp or user_config.FORCE_DATESTAMP
+    if dated and not alone:
+        return None
+    words: list[str] = []
+    dropped = False
+    for word in typed:
+        if word.startswith("--") or word == "-s":
+            dropped = word.partition("=")[0] in ("--overwrite", "--resume", "--dt", "--datestamp")
+        if not dropped:
+            words.append(word)
+    if alone and dated:
+        words += ["--logger_kwargs:output_dir", OUTPUT_DIR]
+    return [*words, "--resume"] if alone else words
 
 
 def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:

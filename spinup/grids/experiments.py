@@ -163,9 +163,8 @@ def call_experiment(
     kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
     kwargs["seed"] = seed
     output_dir = kwargs["logger_kwargs"]["output_dir"]
-    if proc_id() == 0:
-        shown = {k: v for k, v in kwargs.items() if k != "logger_kwargs"}
-        print(f"Running experiment {exp_name} in {output_dir}\n{_as_json(shown)}", flush=True)
+    if proc_id() == 0 and not getattr(thunk, "announces_itself", False):
+        print(f"Running experiment {exp_name} in {output_dir}", flush=True)
     if "env_name" in kwargs:
         kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
     elif "env_fn" in kwargs:

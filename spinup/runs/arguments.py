@@ -285,6 +285,7 @@ def training_function(function: F) -> F:
         return _call(function, signature, args, kwargs)
 
     wrapper.__doc__ = complete_docstring(function.__doc__, signature)
+    wrapper.announces_itself = True  # type: ignore[attr-defined]  # see `call_experiment`
     return cast(F, wrapper)
 
 

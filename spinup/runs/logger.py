@@ -71,7 +71,8 @@ class Logger:
         overwrite: delete an earlier run's files in ``output_dir``. By default, they are moved to
             ``<output_dir>/.old/<NNN>``.
         quiet: print no table and no messages, except about files that were moved or not saved.
-        sinks: other destinations for the rows: any of ``'tensorboard'`` and ``'wandb'``.
+        sinks: other destinations for the rows: ``'tensorboard'``, ``'wandb'``, or objects with the
+            methods of ``spinup.runs.sinks.Sink``.
 
     User code may read ``output_dir, output_file, first_row, log_headers, log_current_row,
     exp_name``. In processes other than the first, ``output_dir`` and ``output_file`` are None.
@@ -86,7 +87,7 @@ class Logger:
         resume: bool = False,
         overwrite: bool = False,
         quiet: bool = False,
-        sinks: Iterable[str] = (),
+        sinks: Iterable[str | Sink] = (),
     ) -> None:
         if resume and overwrite:
             raise SpinupError("resume and overwrite exclude each other; pass only one of them")
@@ -104,7 +105,7 @@ class Logger:
         self._token = object()
         self._lock: RunLock | None = None
         self._closers = contextlib.ExitStack()
-        self._sinks: list[Sink] = []
+        self.sinks: list[Sink] = []
         # Runs at garbage collection or at exit, whichever is first; must not refer to self.
         self._finalizer = weakref.finalize(self, self._closers.close)
         if proc_id() == 0:
@@ -123,8 +124,12 @@ class Logger:
         output_dir: str | os.PathLike[str] | None,
         resume: bool,
         overwrite: bool,
-        sinks: Iterable[str],
+        sinks: Iterable[str | Sink],
     ) -> None:
+        if sinks:
+            from spinup.runs.sinks import check_sinks, make_sink
+
+            sinks = check_sinks(sinks)  # before anything is created
         if output_dir is None:
             # unique even if two runs start in the same second
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
@@ -165,12 +170,12 @@ class Logger:
         self._closers.callback(file.close)
         if resume:
             self._read_back()
-        for name in sinks:
-            from spinup.runs.sinks import make_sink
-
-            sink = make_sink(name, self.output_dir, self.exp_name)
-            self._sinks.append(sink)
+        for given in sinks:
+            sink = make_sink(given, self.output_dir, self.exp_name)
+            self.sinks.append(sink)
             self._closers.callback(sink.close)
+            if note := getattr(sink, "note", ""):
+                self.log(f"To watch it: {note}")
         self.log(f"Logging to {path}", color="green")
 
     def _read_back(self) -> None:
@@ -261,12 +266,10 @@ class Logger:
         self.first_row = False
 
     def _print_table(self, row: Mapping[str, Any]) -> None:
-        if self.quiet:
-            return
-        width = max(15, *(len(key) for key in row)) if row else 15
-        rule = "-" * (width + 22)
-        body = [f"| {key:>{width}} | {_shown(value):>15} |" for key, value in row.items()]
-        print("\n".join([rule, *body, rule]), flush=True)
+        if not self.quiet:
+            from spinup.runs.screen import table
+
+            print(table(row), flush=True)
 
     def _append_row(self, row: Mapping[str, Any]) -> None:
         assert self.output_file is not None
@@ -287,7 +290,7 @@ class Logger:
         # a finished run that gets more epochs is unfinished again
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path(".finished"))
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.write_row(row, self._rows)
 
     def _sync(self) -> int:
@@ -331,7 +334,7 @@ class Logger:
         cut = cut_table(self.output_file, self._sync(), state)
         if cut is not None:
             self._sync()
-            for sink in self._sinks:
+            for sink in self.sinks:
                 sink.cut_back(cut)
 
     # ----------------------------------------------------------------------------------------------
@@ -340,6 +343,13 @@ class Logger:
 
     def save_config(self, config: Any) -> None:
         """Write ``config.json`` and print it; ``config`` can be any object, often ``locals()``."""
+        text = self.write_config(config)
+        if not self.quiet and text is not None:
+            self.log("Configuration of this run:", color="cyan")
+            print(text, flush=True)
+
+    def write_config(self, config: Any) -> str | None:
+        """Write ``config.json`` and return its text; None in processes other than the first."""
         from spinup.utils.serialization_utils import convert_json
 
         shown = convert_json(config)
@@ -348,15 +358,13 @@ class Logger:
         if self.exp_name is not None:
             shown["exp_name"] = self.exp_name
         if proc_id() != 0:
-            return
+            return None
         self.check_owner()
         text = json.dumps(shown, indent=4, sort_keys=True, allow_nan=False)
-        self.log("Configuration of this run:", color="cyan")
-        if not self.quiet:
-            print(text, flush=True)
         atomic_write(self.path("config.json"), text.encode() + b"\n")
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.write_config(shown)
+        return text
 
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
         """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
@@ -525,7 +533,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, (bool, numbers.Number, np.bool_)):
         return value
     return " ".join(str(value).split()) if value is not None else "None"
-
-
-def _shown(value: Any) -> str:
-    return f"{float(value):8.3g}" if isinstance(value, (numbers.Real, np.bool_)) else str(value)

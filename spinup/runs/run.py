@@ -76,7 +76,7 @@ class Run:
 
     def __init__(self, algo: str):
         self.algo, self.row = algo, registry.get(algo)
-        call = current_call()
+        self.call = call = current_call()
         self.config = dict(call.arguments)
         # Record now, not when saving: an environment among the arguments changes with use.
         self.fingerprint = fingerprint(self.config)
@@ -138,13 +138,17 @@ class Run:
 
             check_same_env(self, saved["env"])
 
+        quiet = logger_kwargs.pop("quiet", None)
         self.logger = EpochLogger(
-            **{"quiet": config["progress"], **logger_kwargs},
-            resume=resume,
-            overwrite=config["overwrite"],
+            **logger_kwargs, quiet=True, resume=resume, overwrite=config["overwrite"]
         )
         self._closers.append(self.logger.close)
         self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
+        self.logger.quiet = config["progress"] if quiet is None else quiet
+        if not quiet and proc_id() == 0:
+            from spinup.runs.screen import announcement
+
+            print(announcement(self), flush=True)
         sign_for_this_job(self.output_dir)
         self._limit_threads()
         keep_freed_memory()
@@ -192,13 +196,9 @@ class Run:
         finally:
             self._close()
         if stopped and proc_id() == 0:
-            print(
-                f"Stopped and saved after {self._saved_steps} steps. To continue exactly from "
-                f"here, call {self.algo} again with resume=True (command line: add --resume) for "
-                f"{self.output_dir}",
-                file=sys.stderr,
-                flush=True,
-            )
+            from spinup.runs.screen import how_to_continue
+
+            print(how_to_continue(self, self._saved_steps), file=sys.stderr, flush=True)
         if isinstance(error, SystemExit) and num_procs() > 1:
             # If only this process exited, the others would wait for it forever.
             text = "".join(traceback.format_exception(kind, error, trace))
@@ -243,11 +243,15 @@ class Run:
 
     def save_config(self) -> None:
         """Write `config.json`: every argument, the environment and the software versions."""
-        self.logger.save_config(self._config_record())
+        self.logger.write_config(self._config_record())
 
     def _config_record(self) -> dict[str, Any]:
+        from spinup.runs.screen import command
+
+        words = command(self.output_dir)
         return {
             **self.config,
+            **({} if words is None else {"resume_with": words}),
             "algo": self.algo,
             "backend": self.backend,
             "shards": self.shards.count,

@@ -1,28 +1,34 @@
-"""Sinks: TensorBoard and Weights & Biases, to which a Logger can send its rows.
+"""Sinks: TensorBoard, Weights & Biases, and your own objects, to which a Logger sends its rows.
 
-Both receive the table's columns. The step is ``TotalEnvInteracts`` if the row has it, otherwise the
-row number. The pip extra ``track`` installs the packages; they are imported when a sink is created.
+    ppo_pytorch(env_fn, logger_kwargs={"sinks": ["tensorboard", MySink()]})
+
+`MySink` needs the four methods of `Sink`. TensorBoard and W&B receive the table's columns; the step
+is ``TotalEnvInteracts`` if the row has it, otherwise the row number. The pip extra ``track``
+installs their packages.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import numbers
 import os
 import secrets
+import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 SINK_NAMES = ("tensorboard", "wandb")
 
 
 class Sink(Protocol):
-    """The interface that a Logger needs from a sink."""
+    """The methods that a Logger calls. In an MPI run, only the first process calls them."""
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Record the run's configuration, which is plain JSON data."""
@@ -37,13 +43,70 @@ class Sink(Protocol):
         """Flush the data and close the sink."""
 
 
-def make_sink(name: str, output_dir: str, exp_name: str | None = None) -> Sink:
-    """Create a sink; raise ``SpinupError`` if ``name`` is unknown or its package is missing."""
-    if name == "tensorboard":
+def check_sinks(sinks: Any) -> list[str | Sink]:
+    """Return the sinks as a list; raise ``SpinupError`` if one of them cannot be created.
+
+    Checks names, packages, the login of W&B, and the methods of objects. Creates nothing.
+    """
+    if isinstance(sinks, str) or not isinstance(sinks, Iterable):
+        sinks = [sinks]
+    found = list(sinks)
+    for sink in found:
+        if sink == "tensorboard":
+            _import("tensorboard", "tensorboard.summary.writer.event_file_writer")
+        elif sink == "wandb":
+            _check_login(_import("wandb", "wandb"))
+        elif isinstance(sink, str):
+            raise SpinupError(
+                f"there is no log sink {sink!r}: choose from {', '.join(SINK_NAMES)}"
+                f"{nearest(sink, SINK_NAMES)}"
+            )
+        else:
+            methods = ("write_config", "write_row", "cut_back", "close")
+            missing = [name for name in methods if not callable(getattr(sink, name, None))]
+            if missing or isinstance(sink, type):
+                what = f"lacks {', '.join(missing)}" if missing else "is a class: pass an object"
+                raise SpinupError(
+                    f"the log sink {sink!r} {what}; a sink is {' or '.join(map(repr, SINK_NAMES))} "
+                    f"or an object with the methods {', '.join(methods)}"
+                )
+    return found
+
+
+def _import(package: str, module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SpinupError(
+            f"the log sink {package!r} needs the package {package}: run pip install 'spinup[track]'"
+        ) from error
+
+
+def _check_login(wandb: Any) -> None:
+    """Raise ``SpinupError`` unless W&B works offline or accepts the user's key."""
+    mode = os.environ.get("WANDB_MODE") or getattr(wandb.setup().settings, "mode", None)
+    if mode in ("offline", "disabled", "dryrun") or getattr(wandb, "run", None) is not None:
+        return
+    fix = "run 'wandb login', or set WANDB_MODE=offline to log to files only"
+    try:
+        if "prompt" in inspect.signature(wandb.login).parameters:
+            known = wandb.login(prompt=False)
+        else:  # older versions
+            known = bool(wandb.api.api_key)
+    except wandb.errors.Error as error:
+        raise SpinupError(f"Weights & Biases refused the login ({error}): {fix}") from error
+    if not known:
+        raise SpinupError(f"the log sink 'wandb' needs an API key, and none is configured: {fix}")
+
+
+def make_sink(sink: str | Sink, output_dir: str, exp_name: str | None = None) -> Sink:
+    """Create the sink of a name that ``check_sinks`` accepted; return an object as it is."""
+    if sink == "tensorboard":
         return TensorBoardSink(output_dir)
-    if name == "wandb":
+    if sink == "wandb":
         return WandbSink(output_dir, exp_name)
-    raise SpinupError(f"there is no log sink {name!r}; choose from {', '.join(SINK_NAMES)}")
+    assert not isinstance(sink, str)
+    return sink
 
 
 def step_of(row: Mapping[str, Any], number: int) -> int:
@@ -65,12 +128,6 @@ def _last_step(lines: Sequence[str]) -> int:
         return len(lines) - 1
 
 
-def _missing(package: str) -> SpinupError:
-    return SpinupError(
-        f"the log sink {package!r} needs the package {package}; run pip install 'spinup[track]'"
-    )
-
-
 class TensorBoardSink:
     """Scalars in ``<output_dir>/tensorboard``, for ``tensorboard --logdir``.
 
@@ -78,13 +135,12 @@ class TensorBoardSink:
     """
 
     def __init__(self, output_dir: str) -> None:
-        try:
-            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-            from tensorboard.compat.proto.summary_pb2 import Summary
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise _missing("tensorboard") from error
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
         self._event, self._session, self._summary = Event, SessionLog, Summary
+        self.note = f"tensorboard --logdir {shlex.quote(output_dir)}"
         folder = os.path.join(output_dir, "tensorboard")
         # the random suffix separates two writers that start in the same second
         self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
@@ -121,10 +177,8 @@ class WandbSink:
     """A Weights & Biases run; a resumed run continues it, using the ID in ``wandb_id.txt``."""
 
     def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise _missing("wandb") from error
+        import wandb
+
         id_file = Path(output_dir, "wandb_id.txt")
         run_id = id_file.read_text().strip() if id_file.exists() else secrets.token_hex(4)
         self._run = wandb.init(dir=output_dir, name=exp_name, id=run_id, resume="allow")

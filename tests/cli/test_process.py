@@ -1,6 +1,7 @@
 """One experiment runs in the process of the command: debuggers, Ctrl-C and tracebacks behave."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -132,10 +133,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
     os.killpg(job.pid, signal.SIGINT)
     _, err = job.communicate(timeout=60)
     assert job.returncode == 130
-    assert err.startswith("Stopped and saved after ") and err.count("\n") == 1
-    assert "(command line: add --resume)" in err
+    said, command = err.splitlines()
+    assert re.fullmatch(
+        r"Stopped and saved after [\d,]+ steps. To continue exactly from here:", said
+    )
+    assert command == f"    spinup {line} --resume"
     done = len(rows(progress)) - 1
-    again = start(f"{line.replace('100000', str(done + 2))} --resume")
+    again = start(command.removeprefix("    spinup ").replace("100000", str(done + 2)))
     _, err = again.communicate(timeout=150)
     assert again.returncode == 0, err
     assert [row[0] for row in rows(progress)[1:]] == [str(i) for i in range(done + 2)]

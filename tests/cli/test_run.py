@@ -92,7 +92,7 @@ def fake_world(monkeypatch, tmp_path):
     module = types.ModuleType("fake")
     module.fake = fake
     monkeypatch.setitem(sys.modules, "spinup.algos.pytorch.fake.fake", module)
-    monkeypatch.setattr("spinup.envs.make_env", fake_make_env)
+    monkeypatch.setattr("spinup.envs.make.make_env", fake_make_env)
     monkeypatch.chdir(tmp_path)
     CALLS.clear()
 
@@ -410,7 +410,7 @@ def test_an_environment_with_a_bug_keeps_its_traceback(monkeypatch):
     def broken(env_id, env_kwargs=None):
         raise KeyError("its own")
 
-    monkeypatch.setattr("spinup.envs.make_env", broken)
+    monkeypatch.setattr("spinup.envs.make.make_env", broken)
     with pytest.raises(KeyError, match="its own"):
         spinup("fake", "--env", "Toy")
 
@@ -470,7 +470,7 @@ def test_flags_win_over_a_preset(tmp_path):
         ({"env": "Toy", "ac_kwargs": 3}, "dict"),
         ({"env": "Toy", "gamma": 2}, "'gamma in my.json' must be a number between 0 and 1, not 2"),
         ({"env": "Toy", "num_workers": 0}, "'--num_workers' must be a whole number, at least 1"),
-        ({"env": "Toy", "slurm_options": {"time": 5}}, "--executor slurm"),
+        ({"env": "Toy", "slurm_options": {"time": 5}}, "add --trust"),
     ],
 )
 def test_malformed_preset_ends_in_one_sentence(tmp_path, capsys, content, mentions):

@@ -41,7 +41,7 @@ def test_a_grid_from_the_console_script_on_named_hosts(start, tmp_path):
     for seed in (0, 10):
         assert len(rows(tmp_path / f"data/tiny/tiny_s{seed}")) == 2
     # only rank 0 prints, and each thing once
-    assert job.stdout.count("Running experiment tiny in") == 2
+    assert job.stdout.count("Training ppo on CartPole-v1") == 2
     assert len(re.findall(r"\| +Epoch \|", job.stdout)) == 4
     assert job.stderr == ""
     folder = tmp_path / "data/tiny/rank_logs"
@@ -67,7 +67,7 @@ def test_under_an_outer_launcher_nothing_is_forked(start, tmp_path, flags):
     assert job.wait() == 0
     assert [p.name for p in (tmp_path / "data/tiny").iterdir()] == ["tiny_s0"]
     assert len(rows(tmp_path / "data/tiny/tiny_s0")) == 2
-    assert job.stdout.count("Running experiment tiny in") == 1
+    assert job.stdout.count("Training ppo on CartPole-v1") == 1
     assert not (tmp_path / "data/tiny/tiny_s0/.old").exists(), "written by one run"
 
 

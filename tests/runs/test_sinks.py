@@ -1,5 +1,6 @@
 """Rows reach TensorBoard and Weights & Biases under the table's keys."""
 
+import os
 import subprocess
 import sys
 import types
@@ -9,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from spinup.runs.logger import EpochLogger, Logger
-from spinup.runs.sinks import make_sink, step_of
+from spinup.runs.sinks import step_of
 from spinup.utils.errors import SpinupError
 
 
@@ -82,8 +83,15 @@ def runs(monkeypatch):
         made.append(FakeRun(**kwargs))
         return made[-1]
 
-    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    fake = types.SimpleNamespace(init=init, login=lambda prompt: True, setup=settings_of("online"))
+    monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.setitem(sys.modules, "wandb", fake)
     return made
+
+
+def settings_of(mode):
+    """The part of `wandb.setup` that tells whether W&B was switched off."""
+    return lambda: types.SimpleNamespace(settings=types.SimpleNamespace(mode=mode))
 
 
 def test_wandb_gets_configuration_and_rows_and_is_resumed_by_id(tmp_path, runs):
@@ -117,13 +125,100 @@ def test_missing_package_names_the_extra(tmp_path, monkeypatch, name):
     for module in [m for m in sys.modules if m.split(".")[0] == name] + [name]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SpinupError, match=r"spinup\[track\]"):
-        Logger(tmp_path, sinks=[name])
-    Logger(tmp_path).close()  # the failed one gave the directory back
+        Logger(tmp_path / "run", sinks=[name])
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_sink_names_the_known_ones(tmp_path):
-    with pytest.raises(SpinupError, match="tensorboard, wandb"):
-        make_sink("csv", str(tmp_path))
+def test_without_a_key_wandb_ends_in_one_sentence_and_nothing_is_created(
+    tmp_path, monkeypatch, runs
+):
+    wandb = sys.modules["wandb"]
+    wandb.errors = types.SimpleNamespace(Error=RuntimeError)
+    wandb.login = lambda prompt: False
+    with pytest.raises(SpinupError, match=r"needs an API key.*'wandb login'.*WANDB_MODE=offline"):
+        Logger(tmp_path / "run", sinks=["wandb"])
+
+    def refuse(prompt):
+        raise RuntimeError("bad key")
+
+    wandb.login = refuse
+    with pytest.raises(SpinupError, match=r"refused the login \(bad key\)"):
+        Logger(tmp_path / "run", sinks=["wandb"])
+    assert list(tmp_path.iterdir()) == [] and runs == []
+    wandb.setup = settings_of("offline")  # needs no key
+    Logger(tmp_path / "run", sinks=["wandb"]).close()
+    assert len(runs) == 1
+
+
+def test_real_wandb_is_asked_for_its_key(tmp_path):
+    # in its own process, because wandb keeps what it once read
+    code = (
+        "import sys; from spinup.runs.logger import Logger\n"
+        "try: Logger(sys.argv[1], sinks=['wandb'])\n"
+        "except ValueError as error: print(error)"
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_")}
+    clean.update(HOME=str(tmp_path), NETRC=str(tmp_path / "none"), WANDB_CONFIG_DIR=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env=clean,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert "needs an API key, and none is configured: run 'wandb login'" in done.stdout, done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+class Own:
+    """A user's sink: keeps what it receives."""
+
+    def __init__(self):
+        self.got = []
+
+    def write_config(self, config):
+        self.got.append(("config", config["lr"]))
+
+    def write_row(self, row, number):
+        self.got.append(("row", row["TotalEnvInteracts"], number))
+
+    def cut_back(self, lines):
+        self.got.append(("cut", len(lines)))
+
+    def close(self):
+        self.got.append(("close",))
+
+
+def test_an_object_is_a_sink_too(tmp_path):
+    sink = Own()
+    logger = Logger(tmp_path, sinks=[sink, "tensorboard"])
+    logger.save_config({"lr": 1})
+    write(logger, [10, 20])
+    logger.close()
+    assert sink.got == [("config", 1), ("row", 10, 1), ("row", 20, 2), ("close",)]
+    assert read(tmp_path, "AverageEpRet") == [(10, 5.0), (20, 10.0)]
+
+
+@pytest.mark.parametrize(
+    ("sinks", "sentence"),
+    [
+        (["csv"], "there is no log sink 'csv': choose from tensorboard, wandb"),
+        ("tensorbord", "did you mean tensorboard?"),
+        ([Own], "is a class: pass an object"),
+        ([3], "lacks write_config, write_row, cut_back, close"),
+    ],
+)
+def test_what_is_no_sink_is_said_before_anything_is_created(tmp_path, sinks, sentence):
+    with pytest.raises(SpinupError) as refused:
+        Logger(tmp_path / "run", sinks=sinks)
+    assert sentence in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_line_that_starts_tensorboard_is_printed(tmp_path, capsys):
+    Logger(tmp_path / "my run", sinks="tensorboard").close()
+    assert f"tensorboard --logdir '{tmp_path / 'my run'}'" in capsys.readouterr().out
 
 
 def test_rows_without_a_step_count_go_by_number():
