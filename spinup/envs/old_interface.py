@@ -194,12 +194,14 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         and a termination otherwise, never both.
         """
         result = self.env.step(action)
-        if len(result) == 5:
+        values = len(result) if isinstance(result, tuple | list) else 0
+        if values == 5:
             return result
-        if len(result) != 4:
+        if values != 4:
+            what = f"{values} values" if values else f"a {type(result).__name__}"
             raise SpinupError(
-                f"{type(self.env).__name__}.step returned {len(result)} values: return "
-                "observation, reward, terminated, truncated and info"
+                f"{type(self.env).__name__}.step returned {what}: return observation, reward, "
+                "terminated, truncated and info"
             )
         self._warn(_OLD)
         o, r, done, info = result
@@ -207,7 +209,7 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         done = bool(done)
         truncated = done and bool(info.get("TimeLimit.truncated", False))
         o = _as_observation(o, self.observation_space)
-        return o, float(np.asarray(r).item()), done and not truncated, truncated, info
+        return o, _as_reward(r), done and not truncated, truncated, info
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the environment's `render`; None if it has none."""
@@ -287,10 +289,22 @@ class _ResetAdapter(InterfaceAdapter):
 
 
 def _as_observation(o: Any, space: spaces.Space) -> Any:
-    """Convert to an array if the space is a Box; old environments also return lists and scalars."""
-    if isinstance(space, spaces.Box) and not isinstance(o, np.ndarray):
-        return np.asarray(o, dtype=space.dtype).reshape(space.shape)
+    """Convert to an array if the space is a Box; old environments also return lists and scalars.
+
+    What does not fit is returned unchanged: `spinup.envs.first_steps` says what is wrong with it.
+    """
+    if isinstance(space, spaces.Box) and not isinstance(o, np.ndarray | None):
+        try:
+            return np.asarray(o, dtype=space.dtype).reshape(space.shape)
+        except (TypeError, ValueError):
+            return o
     return o
+
+
+def _as_reward(r: Any) -> Any:
+    """Convert to a float; old environments return arrays with one element."""
+    array = np.asarray(r)
+    return float(array.item()) if array.size == 1 and array.dtype.kind in "biuf" else r
 
 
 # ---------------------------------------------------------------------------------------------

@@ -265,6 +265,8 @@ class Run:
 
     def _make_streams(self) -> None:
         """Create the environments of this process's shards, each with its own RNGs."""
+        from spinup.envs.first_steps import check_first_steps
+
         config, row = self.config, self.row
         self.streams, self.explore_rngs, self.minibatch_rngs = [], [], []
         for shard in self.shards.local:
@@ -296,6 +298,7 @@ class Run:
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
         self.env_record = self.streams[0].record()
+        check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
 
     def _check_replay(self) -> None:
         """Reject a replay buffer that cannot fit in memory, or test episodes that cannot run."""
@@ -375,10 +378,12 @@ class Run:
     def check_finite(self, name: str, value: float) -> None:
         """Stop the run with an error about `name` if `value` is not finite; keep earlier saves."""
         if not math.isfinite(value):
+            from spinup.envs.first_steps import cause_of
+
+            cause, advice = cause_of(self.rollouts)
             raise TrainingDiverged(
-                f"{name} became {value} in epoch {self.epoch}, so {self.algo} stopped; the last "
-                f"good checkpoint is in {self.output_dir}: try a smaller learning rate, or "
-                "check the rewards and observations of the environment"
+                f"{name} became {value} in epoch {self.epoch}{cause}, so {self.algo} stopped; the "
+                f"last good checkpoint is in {self.output_dir}: {advice}"
             )
 
     def check_parameters(self) -> None:

@@ -465,9 +465,12 @@ def test_workers_train_to_the_same_bits_as_one_process(train, algo):
 
 def test_a_loss_that_is_not_finite_stops_the_run_by_name(train):
     class Poisoned(gym.Wrapper):
-        def step(self, action):
-            o, _, terminated, truncated, info = self.env.step(action)
-            return o, math.nan, terminated, truncated, info
+        steps = 0
 
-    with pytest.raises(SpinupError, match="became nan in epoch 0, so ppo stopped"):
-        train("ppo", lambda: Poisoned(gym.make("CartPole-v1")))
+        def step(self, action):
+            o, r, terminated, truncated, info = self.env.step(action)
+            self.steps += 1  # wrong from the start would be caught in the first step
+            return o, (math.nan if self.steps > 110 else r), terminated, truncated, info
+
+    with pytest.raises(SpinupError, match="became nan in epoch 2 because the environment returned"):
+        train("ppo", lambda: Poisoned(gym.make("CartPole-v1")), epochs=3)

@@ -907,20 +907,20 @@ def test_what_is_not_finite_stops_the_run_by_name_and_keeps_the_checkpoint(
     train, tmp_path, what, said
 ):
     def env_fn():
-        return Poison(gym.make("Pendulum-v1"), what, good=70)
+        return Poison(gym.make("Pendulum-v1"), what, good=110)  # no longer among the first steps
 
-    with pytest.raises(TrainingDiverged, match=f"a non-finite {said} in epoch 1") as error:
-        train("ddpg", env_fn, epochs=3, save_freq=1, num_test_episodes=0)
+    with pytest.raises(TrainingDiverged, match=f"a non-finite {said} in epoch 2") as error:
+        train("ddpg", env_fn, epochs=4, save_freq=1, num_test_episodes=0)
     assert "so ddpg stopped" in str(error.value) and "\n" not in str(error.value)
     state, path = load_checkpoint(tmp_path / "run0" / "checkpoints")
-    assert path.name == "step-000000000040" and state["epoch"] == 1
-    assert len((tmp_path / "run0" / "progress.txt").read_text().splitlines()) == 2
+    assert path.name == "step-000000000080" and state["epoch"] == 2
+    assert len((tmp_path / "run0" / "progress.txt").read_text().splitlines()) == 3
     for piece in state["tracked"]["buffer"]["ring"]["pieces"]:
         assert all(np.isfinite(x).all() for x in piece.load().values())
 
 
 def test_an_environment_that_starts_with_nonsense_is_stopped_as_well(train):
-    with pytest.raises(TrainingDiverged, match="non-finite observation in epoch 0"):
+    with pytest.raises(SpinupError, match=r"PendulumEnv.reset returned an observation with inf"):
         train("ddpg", lambda: Poison(gym.make("Pendulum-v1"), "reset", good=0))
 
 
