@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import nn
 from torch.optim import SGD
 
-from spinup.algos.pytorch.common import compiling
+from spinup.algos.pytorch.common import graphs
 from spinup.algos.pytorch.common.gradients import (
     Adam,
     clip_grad_norm,
@@ -163,7 +163,7 @@ def test_adam_in_a_graph_is_torchs(in_a_graph):
     torchs = copy.deepcopy(mine)
     ours = Adam(mine.parameters(), lr=0.01)
     own = torch.optim.Adam(torchs.parameters(), lr=0.01, fused=True)
-    compiling._prepare(ours)
+    graphs.prepare(ours)
     for _ in range(5):
         x = torch.randn(7, 3)
         descend(mine(x).square().mean(), ours, max_grad_norm=0.3)
@@ -183,7 +183,7 @@ def test_adam_in_a_graph_is_torchs(in_a_graph):
 def test_a_gradient_of_zero_in_a_graph_leaves_finite_numbers(in_a_graph):
     p = nn.Parameter(torch.ones(2))
     optimizer = Adam([p], lr=0.1, fused=False)
-    compiling._prepare(optimizer)
+    graphs.prepare(optimizer)
     descend((p * 0).sum(), optimizer)
     assert p.tolist() == [1.0, 1.0]
     assert all(x.isfinite().all() for x in optimizer.state[p].values())
@@ -359,7 +359,7 @@ def test_a_graph_leaves_no_gradient_in_frozen_parameters(in_a_graph):
     ac = actor_critic()
     obs = torch.randn(5, 3)
     optimizer = Adam(ac.pi.parameters(), lr=0.1)
-    compiling._prepare(optimizer)
+    graphs.prepare(optimizer)
     before = values(ac)
     with frozen(ac.q):
         descend(-ac.q(obs, ac.pi(obs)).mean(), optimizer)

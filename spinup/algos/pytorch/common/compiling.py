@@ -1,4 +1,4 @@
-"""Compiling a whole gradient update into one graph.
+"""Deciding whether to compile a whole gradient update into one graph (`graphs.py`).
 
 With small networks, calling an update's operations takes as long as computing them.
 `torch.compile` turns an off-policy algorithm's update function, unchanged, into one piece of
@@ -15,7 +15,6 @@ import torch
 from spinup.utils.errors import SpinupError
 
 LONG = 200_000  # with `compile=None`, runs of at least this many gradient steps are compiled
-OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # use torch's usual RNG
 
 
 def compiled(run, update, *optimizers):
@@ -25,13 +24,9 @@ def compiled(run, update, *optimizers):
     """
     if not _decide(run):
         return update
-    for optimizer in optimizers:
-        if optimizer is not None:
-            _prepare(optimizer)
-    torch._dynamo.config.trace_autograd_ops = True
-    run.logger.log("Compiling the update at its first use; this takes about a minute.")
-    fast = torch.compile(update, fullgraph=True, dynamic=False, options=OPTIONS)
-    return _or_fall_back(run, fast, update, optimizers[0])
+    from spinup.algos.pytorch.common.graphs import compile_update
+
+    return compile_update(run, update, optimizers)
 
 
 def _decide(run):
@@ -56,35 +51,6 @@ def _decide(run):
     return run.config["compile"]
 
 
-def _or_fall_back(run, fast, update, optimizer):
-    """Return `fast`, which falls back to `update` if compiling fails in the first call.
-
-    A run that has already taken compiled steps (as `optimizer` shows) must not fall back.
-    """
-    tried = False
-
-    def call(*args, **kwargs):
-        nonlocal fast, tried
-        if tried:
-            return fast(*args, **kwargs)
-        tried = True
-        try:
-            return fast(*args, **kwargs)
-        except (RuntimeError, OSError) as error:  # nothing has been computed yet
-            why = str(error).strip().partition("\n")[0][:200]
-            if any(state["step"] > 0 for state in optimizer.state.values()):
-                raise SpinupError(
-                    f"the saved run was compiled, but compiling fails here ({why}): resume it "
-                    "where it can be compiled"
-                ) from error
-            run.logger.log(f"Not compiled, because compiling failed ({why}).", "yellow")
-            run.config["compile"], fast = False, update
-            run.save_config()
-            return update(*args, **kwargs)
-
-    return call
-
-
 def _why_not(run):
     """Return why this run cannot be compiled, or '' if it can."""
     if run.device.type != "cpu":
@@ -103,15 +69,3 @@ def _missing():
     if not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")):
         return "there is no C++ compiler"
     return ""
-
-
-def _prepare(optimizer):
-    """Create Adam's state before its first step, because a graph needs it earlier."""
-    for group in optimizer.param_groups:
-        for p in group["params"]:
-            if p not in optimizer.state:
-                optimizer.state[p] = {
-                    "step": torch.tensor(0.0),
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
-                }

@@ -20,7 +20,7 @@ from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
 
 
 class Adam(torch.optim.Adam):
-    """torch's Adam, which can also be part of a compiled update (`compiling.py`)."""
+    """torch's Adam, which can also be part of a compiled update (`graphs.py`)."""
 
     def __init__(self, params, lr, fused=True):
         super().__init__(params, lr=lr, fused=fused)
