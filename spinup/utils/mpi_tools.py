@@ -242,6 +242,16 @@ class Shards:
         per_process = self.count // procs
         first = proc_id() * per_process
         self.local = range(first, first + per_process)
+        self._weights = [1.0] * per_process
+
+    def weigh(self, rows: Sequence[int]) -> None:
+        """Weight later means by the number of rows that each local shard has.
+
+        They differ if vector environments used steps for resets. The weights are 1 on average;
+        if all shards have the same number of rows, they are exactly 1.
+        """
+        total = float(self.sum([np.array(float(n)) for n in rows]))
+        self._weights = [n * self.count / total for n in rows]
 
     def split(self, name: str, total: int) -> int:
         """Divide `total` by the number of shards; raise `SpinupError` if there is a remainder."""
@@ -269,8 +279,9 @@ class Shards:
         return total
 
     def mean(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Average over all shards; `parts` contains one array per local shard."""
-        total = self.sum(parts)
+        """Average over all shards' rows; `parts` contains the mean of each local shard."""
+        pairs = zip(self._weights, parts, strict=True)
+        total = self.sum([part if weight == 1 else weight * part for weight, part in pairs])
         if total.dtype.kind == "f":
             total /= self.count  # in place, because no other code uses this array
             return total

@@ -301,6 +301,13 @@ def test_shards_of_different_sizes_give_no_empty_minibatch_and_lose_no_row():
         assert sorted(torch.cat(parts).tolist()) == list(range(rows))
 
 
+def test_a_shard_with_very_few_rows_has_one_in_every_minibatch():
+    data = [{"obs": torch.arange(10)}, {"obs": torch.arange(3)}]
+    rngs = [np.random.default_rng(s) for s in (1, 2)]
+    batches = list(core.minibatches(data, 1, 2, rngs, Shards(2)))
+    assert [[len(b["obs"]) for b in pair] for pair in batches] == [[4, 1], [3, 1], [3, 1]]
+
+
 def test_minibatch_updates_learn_from_their_rows(mlp_batch):
     ac, batch = mlp_batch(SPACES[1])
     other = copy.deepcopy(ac)

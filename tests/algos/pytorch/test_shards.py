@@ -1,16 +1,25 @@
 """Shards: parts of a batch that add up to the whole, whoever works on them."""
 
 import copy
+import functools
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.ppo.ppo import ppo_update
+from spinup.algos.pytorch.reinforce.core import rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import reinforce_update
 from spinup.algos.pytorch.trpo.trpo import trpo_update
 from spinup.algos.pytorch.vpg.vpg import vpg_update
+from spinup.envs.probes import EpisodeEnd
+from spinup.envs.streams import make_streams
+from spinup.runs.run import Scalar
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards
 
@@ -49,6 +58,57 @@ def test_four_shards_update_as_the_joined_batch_does(mlp_batch, algo, space):
         assert float(sharded[key]) == pytest.approx(float(value), rel=1e-7, abs=1e-10), key
     for p, q in zip(ac.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_shards_with_unequal_rows_update_as_the_joined_batch_does(mlp_batch, algo):
+    ac, batch = mlp_batch(spaces.Box(-1, 1, (2,)))
+    other, sizes = copy.deepcopy(ac), (5, 1, 4, 2)
+    shards = Shards(4)
+    shards.weigh(sizes)
+    parts = {k: x.split(sizes) for k, x in batch.items()}
+    batches = [{k: x[i] for k, x in parts.items()} for i in range(4)]
+    joined, sharded = update(algo, ac, [batch], Shards(1)), update(algo, other, batches, shards)
+    for key, value in joined.items():
+        assert float(sharded[key]) == pytest.approx(float(value), rel=1e-7, abs=1e-10), key
+    for p, q in zip(ac.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
+
+
+class OwnVector(SyncVectorEnv):
+    """A vector environment that a user wrote, which is not taken apart: it has steps that reset."""
+
+
+@pytest.mark.parametrize("algo", ["ppo", "reinforce"])
+def test_each_row_of_an_epoch_has_the_same_weight(gather, algo):
+    # Both environments reset on the next step: the shorter its episodes, the fewer rows it has.
+    def streams_of(length):
+        def env_fn():
+            env = functools.partial(EpisodeEnd, length=length)
+            return OwnVector([env], autoreset_mode=AutoresetMode.NEXT_STEP)
+
+        return make_streams(env_fn, 1, np.random.SeedSequence, 100)
+
+    shards = [streams_of(1), streams_of(5)]
+    ac = nets.MLPActorCritic(shards[0].observation_space, shards[0].action_space, (4,))
+    buffer = gather(shards, NetPolicy(ac.pi), 12)
+    if algo == "ppo":
+        batches = buffer.get(ac, 0.9, 0.8)
+    else:
+        batches = rewards_to_go(buffer, ac, 0.9, Scalar(0.0))
+    assert [len(batch["obs"]) for batch in batches] == [6, 10]
+    assert float(buffer.shards.mean([np.array(1.0), np.array(0.0)])) == 6 / 16
+    adv = torch.cat([batch["adv"] for batch in batches])
+    assert float(adv.mean()) == pytest.approx(0, abs=1e-6)
+
+
+def test_shards_with_equal_rows_are_averaged_to_the_same_bits():
+    rng = np.random.default_rng(0)
+    for count, rows in ((2, 7), (3, 1333), (5, 10), (7, 3)):
+        parts = [rng.normal(size=50).astype(np.float32) for _ in range(count)]
+        plain, weighed = Shards(count), Shards(count)
+        weighed.weigh([rows] * count)
+        assert weighed.mean(parts).tobytes() == plain.mean(parts).tobytes()
 
 
 @pytest.mark.parametrize("algo", ALGOS)

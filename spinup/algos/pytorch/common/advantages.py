@@ -9,7 +9,6 @@ import torch
 
 from spinup.algos.common.returns import gae
 from spinup.algos.common.rollout import Rollout
-from spinup.utils.mpi_pytorch import shard_mean
 
 
 class EpochBuffer:
@@ -54,6 +53,7 @@ class EpochBuffer:
             found = {"adv": adv, "ret": ret, "val": val, "logp": logp}
             batch = {name: tensor(rollout.flat(x), self.device) for name, x in found.items()}
             batches.append({"obs": obs, "act": act, **batch})
+        self.shards.weigh([len(batch["obs"]) for batch in batches])
         normalize_advantages(batches, [batch["adv"] for batch in batches], self.shards)
         return batches
 
@@ -139,4 +139,5 @@ def update_normalizer(ac, batches, shards):
     obs_filter = getattr(getattr(ac, "pi", None), "obs_filter", None)
     if getattr(obs_filter, "normalize", False):
         sums = [obs_filter.batch_sums(batch["obs"]) for batch in batches]
-        obs_filter.update(shard_mean(sums, shards) * shards.count)
+        total = shards.sum([x.cpu().numpy() for x in sums])
+        obs_filter.update(torch.as_tensor(total, device=obs_filter.sums.device))

@@ -16,6 +16,7 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
 )
 from spinup.algos.pytorch.common.path_buffer import PathBuffer as PPOBuffer
+from spinup.utils.mpi_tools import most
 
 __all__ = [
     "Actor",
@@ -40,11 +41,13 @@ def minibatches(batches, passes, size, rngs, shards):
     """Yield each gradient step's data: the whole batch or shuffled minibatches, `passes` times.
 
     `batches` contains one batch per local shard. Each is shuffled with its own RNG and split into
-    the same number of nearly equal parts. A minibatch has about `size` rows over all shards.
+    the same number of nearly equal parts. A minibatch has about `size` rows over all shards, and at
+    least one row of each.
     """
     if size is not None:
         rows = float(shards.sum([np.array(float(len(b["obs"]))) for b in batches]))
-        count = max(1, -int(-rows // size))
+        fewest = -most(-min(len(b["obs"]) for b in batches))
+        count = min(max(1, -int(-rows // size)), fewest)
     for _ in range(passes):
         if size is None:
             yield batches

@@ -111,6 +111,7 @@ def rewards_to_go(buffer, ac, gamma, baseline):
             logp = ac.pi(obs, act)[1].reshape(-1)
         ret = tensor(rollout.flat(ret), device)
         batches.append({"obs": obs, "act": act, "ret": ret, "logp": logp})
+    shards.weigh([len(batch["obs"]) for batch in batches])
     rets = [batch["ret"] for batch in batches]
     normalize_advantages(batches, rets, shards)
     count, total = shards.sum([np.array([x.numel(), float(x.double().sum())]) for x in rets])
