@@ -41,6 +41,7 @@ from spinup.grids.experiments import (
     process_count,
     setup_logger_kwargs,
 )
+from spinup.runs.arguments import check_sizes
 from spinup.runs.domains import Number
 from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.utils.errors import SpinupError
@@ -380,7 +381,7 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
                 check_env(row, env)
             env.close()
         if row is not None:
-            _check_division(cell, processes if row.mpi else 1)
+            _check_sizes(cell, processes if row.mpi else 1)
 
 
 def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
@@ -415,8 +416,8 @@ def check_env(row: registry.Algorithm, env: Any) -> None:
         Goals(env, row.name)
 
 
-def _check_division(cell: Cell, processes: int) -> None:
-    """Check early, before the run does, that an epoch's steps divide among its environments."""
+def _check_sizes(cell: Cell, processes: int) -> None:
+    """Check early, before the run does, that the sizes of batches and buffers fit together."""
     defaults = {name: p.default for name, p in arguments(cell.thunk).items()}
     settings = {**defaults, **cell.kwargs}
     steps, envs = settings.get("steps_per_epoch"), settings.get("num_envs")
@@ -430,6 +431,7 @@ def _check_division(cell: Cell, processes: int) -> None:
             f"steps_per_epoch={steps} does not divide among {each} environments (shards x "
             f"num_envs): use a multiple of {each}"
         )
+    check_sizes(settings, shards, envs)
 
 
 def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:

@@ -256,6 +256,28 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
             check_arguments(value)
 
 
+def check_sizes(arguments: Mapping[str, Any], shards: int, num_envs: int) -> None:
+    """Raise a SpinupError for a batch larger than its replay buffer, or smaller than `shards`."""
+    size, batch = (arguments.get(name) or 0 for name in ("replay_size", "batch_size"))
+    if 0 < size < batch:
+        raise SpinupError(
+            f"replay_size={size} is smaller than batch_size={batch}: use a replay_size of at least "
+            f"{batch}, or smaller batches"
+        )
+    steps = arguments.get("n_steps") or 0
+    if 0 < size < steps * num_envs:
+        raise SpinupError(
+            f"replay_size={size} is too small for n_steps={steps} steps of {num_envs} "
+            f"environments: use at least {steps * num_envs}"
+        )
+    rows = arguments.get("minibatch_size") or shards
+    if rows < shards:
+        raise SpinupError(
+            f"minibatch_size={rows} has no row for some of the {shards} shards: use at least "
+            f"{shards}, or None for the whole batch"
+        )
+
+
 # --------------------------------------------------------------------------- training functions
 
 

@@ -40,7 +40,7 @@ from spinup.envs.spaces import (
     transition_bytes,
 )
 from spinup.envs.streams import make_streams, one_env
-from spinup.runs.arguments import check_arguments, current_call
+from spinup.runs.arguments import check_arguments, check_sizes, current_call
 from spinup.runs.config import fingerprint
 from spinup.runs.jobs import is_of_this_job, sign_for_this_job
 from spinup.runs.locks import RunLock
@@ -131,6 +131,7 @@ class Run:
 
         # Detect any problem with the environment before touching the run directory.
         self._make_streams()
+        check_sizes(config, self.shards.count, self.streams[0].num_envs)
         if not self.row.on_policy:
             self._check_replay()
         if saved is not None:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from spinup.utils.errors import SpinupError
-
 # These numbers determine which streams a seed produces: never renumber, only append.
 _PURPOSES = {
     "init": 0,
@@ -29,9 +27,7 @@ class Seeds:
     """All RNGs of a run, derived from one `numpy.random.SeedSequence`."""
 
     def __init__(self, seed: int):
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise SpinupError(f"seed={seed!r} must be a whole number, zero or more")
-        self.seed = int(seed)
+        self.seed = int(seed)  # `check_arguments` has checked it
 
     def sequence(self, purpose: str, *index: int) -> np.random.SeedSequence:
         """Return a purpose's seed sequence; indices distinguish consumers with the same purpose."""

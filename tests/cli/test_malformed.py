@@ -322,6 +322,16 @@ REFUSED = [
         "'--replay_size' must be a whole number, at least 1, not 0.5",
     ),
     (
+        "sac --env Pendulum-v1 --replay_size 1e6 10",
+        "replay_size=10 is smaller than batch_size=100: use a replay_size of at least 100, or "
+        "smaller batches",
+    ),
+    (
+        "ppo --env CartPole-v1 --shards 4 --minibatch_size 3 --dry_run",
+        "minibatch_size=3 has no row for some of the 4 shards: use at least 4, or None for the "
+        "whole batch",
+    ),
+    (
         "sac --env Pendulum-v1 --update_every 0",
         "'--update_every' must be a whole number, at least 1, not 0",
     ),

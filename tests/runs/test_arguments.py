@@ -16,6 +16,7 @@ from spinup import SpinupError, registry
 from spinup.runs.arguments import (
     ARGUMENTS,
     check_arguments,
+    check_sizes,
     complete_docstring,
     current_call,
     described,
@@ -85,7 +86,10 @@ def test_inside(name, value):
         ),
         ("target_entropy", math.nan, "target_entropy=nan must be a number or None"),
         ("target_entropy", -math.inf, "target_entropy=-inf must be a number or None"),
-        ("seed", [1], "seed=[1] must be a whole number, at least 0"),
+        *(
+            ("seed", value, f"seed={value!r} must be a whole number, at least 0")
+            for value in ([1], -1, 1.5, True, "0", None)
+        ),
         ("loss", "hubr", "loss='hubr' must be 'huber' or 'squared'"),
         ("loss", None, "loss=None must be 'huber' or 'squared'"),
         ("base", "ppo", "base='ppo' must be 'dqn', 'ddpg', 'td3', 'sac' or None"),
@@ -118,6 +122,38 @@ def test_outside(name, value, sentence):
     with pytest.raises(SpinupError) as error:
         check_arguments({name: value})
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            {"replay_size": 10, "batch_size": 100},
+            "replay_size=10 is smaller than batch_size=100: use a replay_size of at least 100, or "
+            "smaller batches",
+        ),
+        (
+            {"replay_size": 29, "n_steps": 10},
+            "replay_size=29 is too small for n_steps=10 steps of 3 environments: use at least 30",
+        ),
+        (
+            {"minibatch_size": 3},
+            "minibatch_size=3 has no row for some of the 4 shards: use at least 4, or None for the "
+            "whole batch",
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_together(arguments, sentence):
+    with pytest.raises(SpinupError) as error:
+        check_sizes(arguments, 4, 3)
+    assert str(error.value) == sentence
+
+
+def test_sizes_that_just_fit():
+    fitting = {"replay_size": 100, "batch_size": 100, "n_steps": 33, "minibatch_size": 4}
+    check_sizes(fitting, 4, 3)
+    check_sizes({}, 4, 3)
+    check_sizes(dict.fromkeys(fitting), 4, 3)  # an algorithm of a user's own may allow None
 
 
 def test_an_array_is_neither_a_number_nor_a_word():

@@ -125,3 +125,26 @@ def test_test_episodes_change_nothing_but_their_own_columns(train, algo, env_id)
     np.testing.assert_equal(rows, plain.rows)
     for p, q in zip(plain.ac.parameters(), tested.ac.parameters(), strict=True):
         assert torch.equal(p, q)
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "dqn", "her", "acer"])
+def test_a_replay_buffer_smaller_than_a_batch_is_refused_before_anything_is_created(
+    train, tmp_path, algo
+):
+    sizes = {"n_steps": 11} if algo == "acer" else {"batch_size": 11}
+    options = {"prioritized": True, "n_step": 3} if algo == "dqn" else {}
+    with pytest.raises(SpinupError, match=r"replay_size=10 is .*11.*: use a"):
+        train(algo, None, replay_size=10, **sizes, **options)
+    assert list(tmp_path.iterdir()) == []
+    train(algo, None, replay_size=11, **sizes, **options, num_test_episodes=0)
+
+
+def test_a_run_that_ends_before_its_first_gradient_step_says_so(train, tmp_path, capsys):
+    said = "takes no gradient step: it ends after 40 environment steps, and the first one is due"
+    for after, every, expected in ((41, 5, True), (40, 5, False), (10, 50, True)):
+        folder = {"output_dir": str(tmp_path / f"{after} {every}")}
+        run = train(
+            "td3", None, update_after=after, update_every=every, logger_kwargs=folder, epochs=1
+        )
+        assert np.isnan(run.rows[0]["LossQ"]) == expected
+        assert (said in capsys.readouterr().out) == expected

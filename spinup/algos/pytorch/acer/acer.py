@@ -170,7 +170,7 @@ def acer(
         pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
         q_optimizer = Adam(ac.q.parameters(), lr=q_lr)
         run.track(pi_avg=pi_avg, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-        buffer = core.make_trajectory_buffer(run, replay_size, n_steps)
+        buffer = core.make_trajectory_buffer(run, replay_size)
         policy = core.make_behavior(ac.pi, run.action_space, run.device)
         losses = ("LossPi", "LossQ", "KL", "Entropy", "ClipFrac", "TrustFrac")
         loop = Loop(run, values=("QVals",), losses=losses)

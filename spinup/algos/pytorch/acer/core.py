@@ -251,7 +251,7 @@ class TrajectoryBuffer:
         self.behavior = "mu" if continuous else "logmu"
         fields[self.behavior] = ((num_envs, act_dim), np.float32)
         self.num_envs, self.device = num_envs, torch.device(device)
-        self.ring = replay.Ring(int(size) // num_envs, fields)
+        self.ring = replay.Ring(replay.check_count("size", size, num_envs) // num_envs, fields)
         self.rng = rng or np.random.default_rng()
         self._row = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in fields.items()}
 
@@ -328,26 +328,21 @@ class TrajectoryBuffer:
         self.rng.bit_generator.state = state["rng"]
 
 
-def make_trajectory_buffer(run, replay_size, n_steps):
+def make_trajectory_buffer(run, replay_size):
     """Create a run's buffer from its spaces; check that it fits in memory."""
-    num_envs, size = run.streams[0].num_envs, replay.check_count("replay_size", replay_size)
-    if size < n_steps * num_envs:
-        raise SpinupError(
-            f"replay_size={size} is too small for n_steps={n_steps} steps of {num_envs} "
-            f"environments: use at least {n_steps * num_envs}"
-        )
+    num_envs = run.streams[0].num_envs
     space, continuous = run.observation_space, isinstance(run.action_space, Box)
     buffer = TrajectoryBuffer(
         num_envs,
         space.shape,
         int(np.prod(run.action_space.shape) if continuous else run.action_space.n),
-        size,
+        replay_size,
         obs_dtype=stored_dtype(space),
         continuous=continuous,
         rng=run.seeds.generator("replay"),
         device=run.device,
     )
-    rows = min(size, run.planned_steps) // num_envs
+    rows = min(buffer.ring.max_size, run.planned_steps // num_envs)
     check_memory(f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes)
     run.track(buffer=buffer)
     return buffer

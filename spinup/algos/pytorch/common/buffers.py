@@ -33,18 +33,24 @@ class ReplayBuffer(replay.ReplayBuffer):
 def make_replay_buffer(run, replay_size, **kwargs):
     """Create a run's replay buffer from its spaces; check that it fits in memory."""
     space, act_space = run.observation_space, run.action_space
-    size = replay.check_count("replay_size", replay_size)
     buffer = ReplayBuffer(
         space.shape,
         act_space.shape,
-        size,
+        replay_size,
         obs_dtype=stored_dtype(space),
         act_dtype=act_dtype(act_space),
         rng=run.seeds.generator("replay"),
         device=run.device,
         **kwargs,
     )
-    planned = min(size, run.planned_steps)
+    planned = min(buffer.ring.max_size, run.planned_steps)
     check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
     run.track(buffer=buffer)
+    first = max(run.config.get(name, 0) for name in ("update_after", "update_every"))
+    if first > run.planned_steps > 0:
+        run.logger.log(
+            f"This run takes no gradient step: it ends after {run.planned_steps} environment "
+            f"steps, and the first one is due after {first}.",
+            "yellow",
+        )
     return buffer
