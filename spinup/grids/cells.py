@@ -32,6 +32,7 @@ from typing import Any
 from spinup.runs.files import atomic_write
 from spinup.runs.locks import RunLock
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import own_folder
 
 FORMAT = "spinup-cell-1"
 # Arguments that do not affect a run's results, so they are not part of a cell's hash.
@@ -243,6 +244,13 @@ class Job:
         """The file with the output of the cell's processes."""
         return Path(self.folder, "log.txt")
 
+    def make_folder(self) -> None:
+        """Create the folder; raise an error if it, or the grid's folder, is a link."""
+        parent = os.path.dirname(os.path.abspath(self.folder))
+        os.makedirs(os.path.dirname(parent), exist_ok=True)
+        own_folder(parent)
+        own_folder(self.folder)
+
 
 def make_jobs(
     cells: Sequence[Cell],
@@ -316,7 +324,7 @@ def read_state(job: Job) -> dict[str, Any]:
 
 def write_state(job: Job, state: str, **more: Any) -> None:
     """Record a cell's state."""
-    os.makedirs(job.folder, exist_ok=True)
+    job.make_folder()
     run = Path(job.output_dir)
     record = {
         "format": FORMAT,
@@ -441,6 +449,7 @@ def holding(job: Job, wait: float) -> Iterator[None]:
     """
     start = time.monotonic()
     told = False
+    job.make_folder()
     while True:
         try:
             lock = RunLock(job.folder)

@@ -44,6 +44,7 @@ from spinup.grids.cells import (
 )
 from spinup.utils.errors import SpinupError, check_name
 from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
+from spinup.utils.own_files import own_folder
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
@@ -512,7 +513,8 @@ def _check_options(
 def _check_place(folder: Path) -> None:
     """Raise if the folder for the cells' states is not writable."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

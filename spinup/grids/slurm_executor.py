@@ -29,6 +29,7 @@ from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
 from spinup.runs.files import atomic_write
 from spinup.utils.errors import SpinupError, check_name, one_line
+from spinup.utils.own_files import own_folder
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _OURS = (
@@ -70,7 +71,9 @@ def run_slurm(
         print("All cells are done: there is nothing to submit.", flush=True)
         return folder / "slurm"
     place = folder / "slurm"
-    place.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    own_folder(folder)
+    own_folder(place)
     launch = jobs[0].launch
     data, suffix = _dump(jobs)
     cells = place / f"{launch}{suffix}"

@@ -29,6 +29,7 @@ from typing import Any
 from spinup.grids.board import Board
 from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import open_own
 
 BUSY = 75  # exit status: another process is running this cell
 ATTEMPTS = 2  # number of processes to try before a cell counts as failed
@@ -129,9 +130,9 @@ def pack(job: Job) -> bytes:
 
 def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
     """Start a worker for a job; its output goes to the job's log."""
-    os.makedirs(job.folder, exist_ok=True)
+    job.make_folder()
     threads = {name: str(job.threads or 1) for name in _THREADS}
-    with open(job.log, "ab") as log:
+    with open(job.log, "ab", opener=open_own) as log:
         log.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {job.name}\n".encode())
         log.flush()
         process = subprocess.Popen(
@@ -179,10 +180,10 @@ def outcome(job: Job, status: int) -> Outcome:
 def log_tail(job: Job, lines: int = 15) -> str:
     """Return the last lines of a cell's log."""
     try:
-        with open(job.log, "rb") as file:
+        with open(job.log, "rb", opener=open_own) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
             text = file.read().decode("utf-8", "replace")
-    except OSError:
+    except (OSError, SpinupError):
         return ""
     return "\n".join(text.rstrip().splitlines()[-lines:])
 

@@ -10,6 +10,7 @@ once no checkpoint lists them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ from spinup.runs.packing import FORGED, MAX_NESTING, pack, unpack
 from spinup.runs.pieces import PIECE_NAME, PIECES, Piece
 from spinup.runs.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import delete, is_own_folder, own_folder
 
 FORMAT = "spinup-checkpoint-1"
 _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
@@ -57,7 +59,8 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
     tree, arrays = pack(state)
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    own_folder(folder)
     _tidy(folder)
     pieces = _write_pieces(folder, state)
     old = _found(folder)
@@ -65,7 +68,7 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
 
     tmp = folder / f"{TMP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     final = folder / f"step-{step:012d}"
-    taken = final.exists()
+    taken = os.path.lexists(final)
     placed = final.with_name(final.name + ".again") if taken else final
     try:
         tmp.mkdir()
@@ -104,6 +107,8 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
     raises ``SpinupError``: whether to start over is the user's decision.
     """
     folder = Path(folder)
+    own_folder(folder, create=False)
+    own_folder(folder / PIECES, create=False)
     if not folder.is_dir():
         return None
     found = _found(folder)
@@ -153,9 +158,9 @@ def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
     """Write the new pieces of ``state``; return the manifest's entries for all its pieces."""
     store = folder / PIECES
     entries: dict[str, Any] = {}
+    own_folder(store, create=any(True for _ in _pieces_in(state)))
     for piece in _pieces_in(state):
         if not piece.is_in(store):  # new, saved in another folder, or deleted
-            store.mkdir(exist_ok=True)
             piece.write(store)
         entries[piece.file] = piece.entry
     if entries:  # also makes pieces from an interrupted save durable
@@ -166,13 +171,13 @@ def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
 def drop_pieces(folder: Path) -> None:
     """Delete pieces that no checkpoint lists: outdated ones, and leftovers of interrupted saves."""
     store = folder / PIECES
-    if not store.is_dir():
+    if not (is_own_folder(folder) and is_own_folder(store)):
         return
     needed: set[str] = set()
     for _, manifest, _ in _found(folder):
         needed.update(manifest.get("pieces", {}) if manifest else {})
     for path in store.iterdir():
-        # Check the name: if the folder is a link, unrelated files must survive.
+        # Check the name: a user's own files must survive.
         ours = PIECE_NAME.fullmatch(path.name.removeprefix(TMP_PREFIX)) is not None
         if ours and path.name not in needed:
             path.unlink(missing_ok=True)
@@ -188,6 +193,8 @@ def _render_manifest(body: dict[str, Any]) -> bytes:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """Read a checkpoint's manifest; raise a ``ValueError`` that describes any problem with it."""
+    if not is_own_folder(path):
+        raise ValueError("it is a link or a file, not a folder")
     data = read_file(path / "manifest.json")
     manifest = json.loads(data)
     if not isinstance(manifest, dict):
@@ -252,7 +259,8 @@ def _tidy(folder: Path) -> None:
     """Clean up after an interrupted save: temporary files, and a step that was being replaced."""
     for path in list(folder.iterdir()):
         if path.name.startswith(TMP_PREFIX):
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                delete(path)
         elif path.name.endswith(".again") and _FOLDER.fullmatch(path.name):
             try:
                 sound = _damage(path, _read_manifest(path)) is None
@@ -267,7 +275,7 @@ def _tidy(folder: Path) -> None:
 def _promote(again: Path) -> None:
     """Replace a step's old checkpoint with the new one, which is already durable."""
     final = again.with_name(again.name.removesuffix(".again"))
-    if final.exists():
+    if os.path.lexists(final):
         _discard(final)
     os.rename(again, final)
     fsync_folder(final.parent)
@@ -293,4 +301,5 @@ def _discard(path: Path) -> None:
     """Rename a checkpoint, then delete it: a half-deleted one must not look damaged."""
     doomed = path.with_name(f"{TMP_PREFIX}{path.name}-{secrets.token_hex(4)}")
     os.rename(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)  # the next save removes any remains
+    with contextlib.suppress(OSError):  # the next save removes any remains
+        delete(doomed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
 from spinup.runs.files import TMP_PREFIX, fsync_folder
+from spinup.utils.own_files import delete, is_own_folder, own_folder
 
 # The user's own files in the directory are never touched.
 RUN_FILES = (
@@ -23,25 +24,30 @@ RUN_FILES = (
     "wandb_id.txt",
     ".finished",
 )
+_FOLDERS = ("pyt_save", "checkpoints", "checkpoints/pieces", "tensorboard", "wandb")
+
+
+def check_folders(output_dir: str) -> None:
+    """Raise an error if one of a run's folders is a link."""
+    for name in _FOLDERS:
+        own_folder(os.path.join(output_dir, name), create=False)
 
 
 def remove_temporaries(output_dir: str) -> None:
     """Delete half-written files left by killed processes; call this only with the lock held."""
-    for folder in ("", "pyt_save", "checkpoints"):
-        for path in Path(output_dir, folder).glob(f"{TMP_PREFIX}*-????????"):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+    for name in ("", "pyt_save", "checkpoints"):
+        folder = Path(output_dir, name)
+        if name and not is_own_folder(folder):
+            continue
+        for path in folder.glob(f"{TMP_PREFIX}*-????????"):
+            with contextlib.suppress(OSError):
+                delete(path)
 
 
 def delete_files(output_dir: str, patterns: Sequence[str]) -> None:
     """Delete the files and folders of an earlier run."""
     for path in _matching(output_dir, patterns):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        delete(path)
 
 
 def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
@@ -54,9 +60,10 @@ def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
         return ""
     folder = Path(output_dir)
     unfinished = folder / "checkpoints" in found and folder / ".finished" not in found
+    own_folder(folder / ".old")
     taken = [int(p.name) for p in folder.glob(".old/*") if p.name.isdecimal()]
     old = folder / ".old" / f"{max(taken, default=0) + 1:03d}"
-    old.mkdir(parents=True)
+    old.mkdir()
     for path in found:
         os.rename(path, old / path.name)
     fsync_folder(old)

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from spinup.runs.directory import RUN_FILES, delete_files, move_to_old, remove_temporaries
 from spinup.runs.files import atomic_write, save_number
 from spinup.runs.locks import RunLock, is_at, missing
 from spinup.utils.errors import SpinupError, check_name
@@ -126,6 +125,9 @@ class Logger:
         overwrite: bool,
         sinks: Iterable[str | Sink],
     ) -> None:
+        from spinup.runs import directory
+        from spinup.utils.own_files import open_own
+
         if sinks:
             from spinup.runs.sinks import check_sinks, make_sink
 
@@ -148,24 +150,20 @@ class Logger:
         self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
 
         if not joins:
-            remove_temporaries(self.output_dir)
-        earlier = [self._fname] if joins else [*RUN_FILES, self._fname]
+            directory.remove_temporaries(self.output_dir)
+        earlier = [self._fname] if joins else [*directory.RUN_FILES, self._fname]
         if resume and not joins:
             from spinup.runs.checkpoints import drop_pieces
 
+            directory.check_folders(self.output_dir)
             drop_pieces(Path(self.output_dir, "checkpoints"))
         elif overwrite:
-            delete_files(self.output_dir, earlier)
-        elif not resume and (moved := move_to_old(self.output_dir, earlier)):
+            directory.delete_files(self.output_dir, earlier)
+        elif not resume and (moved := directory.move_to_old(self.output_dir, earlier)):
             self._notice(moved, "yellow")
         path = os.path.join(self.output_dir, self._fname)
-        # A link in another user's run directory could point to any of our files.
-        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
-            raise SpinupError(
-                f"{path} is not a regular file; move it away, or choose another output_dir"
-            )
         # append mode: after rows are removed, writing continues at the new end
-        file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+        file = open(path, "a", encoding="utf-8", newline="\n", opener=open_own)  # noqa: SIM115
         self.output_file = file
         self._closers.callback(file.close)
         if resume:
@@ -416,9 +414,10 @@ class Logger:
         import torch
 
         from spinup.runs.torch_saver import save_policy
+        from spinup.utils.own_files import own_folder
 
         what, number, folder = self.pytorch_saver_elements, save_number(itr), self.path("pyt_save")
-        os.makedirs(folder, exist_ok=True)
+        own_folder(folder)
         self._write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
         if isinstance(what, torch.nn.Module):
             save_policy(folder, number, what, self._policy_meta)

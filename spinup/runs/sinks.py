@@ -22,7 +22,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from spinup.runs.files import atomic_write
 from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.own_files import open_own, own_folder
 
 SINK_NAMES = ("tensorboard", "wandb")
 
@@ -142,6 +144,7 @@ class TensorBoardSink:
         self._event, self._session, self._summary = Event, SessionLog, Summary
         self.note = f"tensorboard --logdir {shlex.quote(output_dir)}"
         folder = os.path.join(output_dir, "tensorboard")
+        own_folder(folder)
         # the random suffix separates two writers that start in the same second
         self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
 
@@ -179,10 +182,14 @@ class WandbSink:
     def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
         import wandb
 
+        own_folder(Path(output_dir, "wandb"), create=False)
         id_file = Path(output_dir, "wandb_id.txt")
-        run_id = id_file.read_text().strip() if id_file.exists() else secrets.token_hex(4)
+        run_id = secrets.token_hex(4)
+        if os.path.lexists(id_file):
+            with open(id_file, encoding="utf-8", opener=open_own) as file:
+                run_id = file.read(128).strip()
         self._run = wandb.init(dir=output_dir, name=exp_name, id=run_id, resume="allow")
-        id_file.write_text(run_id + "\n")
+        atomic_write(id_file, f"{run_id}\n".encode())
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Show the configuration on the run's page."""

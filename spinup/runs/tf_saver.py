@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 
 from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, json_bytes
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import delete
 
 
 def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -> None:
@@ -24,7 +26,8 @@ def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -
     tf = _tensorflow()
     final = Path(folder)
     tmp = final.with_name(f"{TMP_PREFIX}{final.name}")
-    shutil.rmtree(tmp, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        delete(tmp)  # left by a killed process; if it is a link, it must not be followed
     try:
         with saved["session"].graph.as_default():
             tf.saved_model.simple_save(
@@ -34,7 +37,8 @@ def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -
     except BaseException:
         shutil.rmtree(tmp, ignore_errors=True)
         raise
-    shutil.rmtree(final, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        delete(final)
     os.rename(tmp, final)
     fsync_folder(final.parent)
 

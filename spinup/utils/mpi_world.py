@@ -17,6 +17,7 @@ import numpy as np
 
 from spinup.utils import mpi_job
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import open_own, own_folder
 
 # Up to this many numbers (over all shards), one message to every process beats two to each.
 SMALL = 1 << 16
@@ -92,9 +93,11 @@ class World:
         self._stderr = os.dup(2)
         target, folder = os.devnull, os.environ.get(mpi_job.LOG_VARIABLE)
         if folder:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            own_folder(folder)
             target = os.path.join(folder, f"rank-{self.rank}.txt")
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        fd = open_own(target, flags) if folder else os.open(target, flags)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
             os.dup2(fd, stream.fileno())

@@ -187,3 +187,18 @@ def test_importing_the_launcher_costs_little():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["w/.grid", "w/.grid/w_s0", "w/.grid/w_s0/log.txt"])
+def test_a_link_in_place_of_a_grids_own_files_is_not_followed(tmp_path, name):
+    theirs = tmp_path / "theirs"
+    if name.endswith(".txt"):
+        theirs.write_text("precious")
+    else:
+        theirs.mkdir()
+    data = tmp_path / "data"
+    (data / name).parent.mkdir(parents=True)
+    (data / name).symlink_to(theirs)
+    with pytest.raises(SpinupError, match=re.escape(str(data / name))):
+        run(lambda seed, logger_kwargs: None, data, seeds=(0, 1))
+    assert theirs.read_text() == "precious" if theirs.is_file() else not list(theirs.iterdir())
