@@ -41,7 +41,7 @@ def read_algorithms(
 
     The result maps algorithm -> environment -> curves.
 
-    The name of an existing folder selects only that folder; any other name is a prefix. Without a
+    The name of a folder with runs selects only that folder; any other name is a prefix. Without a
     legend, algorithms are named after what varies between their runs. Runs that cannot be used are
     reported on standard error.
     """
@@ -55,8 +55,10 @@ def read_algorithms(
     every: list[curves.Run] = []
     belongs: list[str] = []
     for name, given in zip(names, logdirs, strict=True):
-        exact = os.path.isdir(os.path.expanduser(given))
-        folders = [os.path.expanduser(given)] if exact else curves.complete([given])
+        folder = os.path.expanduser(given)
+        # The folder of a grid has only the grid's state: its runs are in folders beside it.
+        exact = os.path.isdir(folder) and any(curves.run_folders(Path(folder)))
+        folders = [folder] if exact else curves.complete([given])
         runs = curves.read_runs(folders, {xaxis, value})
         found[name] = {}
         for run in runs:

@@ -279,6 +279,18 @@ def test_a_folder_is_itself_and_anything_else_a_prefix(tmp_path, capsys):
     assert list(found["algorithms"]) == ["Small", "Big"]
 
 
+def test_the_folder_of_a_grid_stands_for_its_experiments(tmp_path):
+    for name in ("ppo", "sac"):
+        (tmp_path / name / ".grid").mkdir(parents=True)
+        write_run(tmp_path / f"{name}_env1" / "s0", [1.0], "Ant-v5")
+        write_run(tmp_path / f"{name}_env2" / "s0", [1.0], "Hopper-v5")
+    found = compare.read_algorithms([f"{tmp_path}/ppo", f"{tmp_path}/sac"])
+    assert {name: list(envs) for name, envs in found.items()} == {
+        "ppo": ["Ant-v5", "Hopper-v5"],
+        "sac": ["Ant-v5", "Hopper-v5"],
+    }
+
+
 def test_algorithms_are_named_after_what_varies(tmp_path):
     for lr in (0.001, 0.01):
         for seed in range(2):
