@@ -21,7 +21,6 @@ import itertools
 import json
 import os
 import secrets
-import shlex
 import string
 import sys
 import tempfile
@@ -174,11 +173,13 @@ def call_experiment(
         kwargs["env_fn"] = env_fn_of(kwargs["env_fn"])
     result = thunk(**kwargs)
     if proc_id() == 0:
-        word = shlex.quote(os.fspath(output_dir))
+        from spinup.utils.command import spinup_command
+
+        folder = os.fspath(output_dir)
         print(
-            f"{_LINE}\nThis run is in {output_dir}. To see its results:\n"
-            f"    python -m spinup.run plot {word}\n"
-            f"    python -m spinup.run test_policy {word}\n{_LINE}",
+            f"{_LINE}\nThis run is in {folder}. To see its results:\n"
+            f"    {spinup_command('plot', folder)}\n"
+            f"    {spinup_command('test_policy', folder)}\n{_LINE}",
             flush=True,
         )
     return result
@@ -385,6 +386,7 @@ class ExperimentGrid:
         """
         from spinup.utils.mpi_tools import mpi_fork, proc_id
 
+        started = time.monotonic()
         cells = self.cells(thunk)
         _check_options(executor, num_workers, cpus_per_cell, gpus_per_cell, num_cpu)
         if executor == "slurm":
@@ -429,8 +431,13 @@ class ExperimentGrid:
             failures = self._run_side_by_side(
                 jobs, todo, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
             )
-        if failures and proc_id() == 0:
-            raise CellsFailed(_report(failures, jobs))
+        if proc_id() == 0:
+            from spinup.grids.summary import print_summary, report_failures
+
+            sentence = report_failures(failures, jobs) if failures else ""
+            print_summary(self.name or "grid", jobs, failures, time.monotonic() - started)
+            if failures:
+                raise CellsFailed(sentence)
 
     def _jobs(
         self,
@@ -570,31 +577,13 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
 
 
 def _say_how_to_continue(jobs: Sequence[Job]) -> None:
-    done = sum(read_state(job).get("state") == "done" for job in jobs)
-    print(
-        f"Stopped with {done} of {len(jobs)} cells done. The same command skips these cells and "
-        "continues the others.",
-        file=sys.stderr,
-        flush=True,
-    )
+    from spinup.grids.summary import say_how_to_continue
+
+    say_how_to_continue(jobs)
 
 
 def _named(jobs: Sequence[Job], name: str) -> Job:
     return next(job for job in jobs if job.name == name)
-
-
-def _report(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
-    """Print the end of each failed cell's traceback; return a sentence that sums them up."""
-    failed = [job for job in jobs if job.name in failures]
-    for job in failed:
-        where = f" (its output is in {job.log})" if job.log.exists() else ""
-        print(f"{_LINE}\n{job.name} failed{where}:\n{failures[job.name]}", file=sys.stderr)
-    print(_LINE, file=sys.stderr, flush=True)
-    names = ", ".join(job.name for job in failed[:10]) + (", ..." if len(failed) > 10 else "")
-    return (
-        f"{len(failed)} of {len(jobs)} cells failed ({names}): the same command tries them again "
-        "and skips the others"
-    )
 
 
 def _lookup(variant: Mapping[str, Any], key: str) -> Any:

@@ -246,7 +246,7 @@ def test_a_stopped_grid_goes_on(trainer, error, capsys):
     trainer.trouble = {1: error}
     with pytest.raises(type(error)):
         trainer.run()
-    assert "Stopped with 1 of 3 cells done. The same command" in capsys.readouterr().err
+    assert "Stopped with 1 of 3 cells done. This command" in capsys.readouterr().err
     assert trainer.calls == FRESH[:2]
     trainer.trouble = {}
     assert trainer.run() == [(1, True, False), (2, False, False)]

@@ -1,0 +1,39 @@
+"""The command that started this process, written so that it can be typed again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+
+def this_command() -> str | None:
+    """Return the command line of this process; None in a notebook, a REPL or `python -c`."""
+    if hasattr(sys, "ps1") or not sys.argv or sys.argv[0] in ("", "-c"):
+        return None
+    module = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if os.path.basename(sys.argv[0]) == "ipykernel_launcher.py":
+        return None
+    if _is_console_script():
+        words = ["spinup"]
+    elif module is not None:
+        words = ["python", "-m", module.name.removesuffix(".__main__")]
+    else:
+        words = ["python", sys.argv[0]]
+    return join([*words, *sys.argv[1:]])
+
+
+def spinup_command(*words: str) -> str:
+    """Return a command of ours, such as `spinup plot data/x`, in the form that the user types."""
+    program = ["spinup"] if _is_console_script() else ["python", "-m", "spinup.run"]
+    return join([*program, *words])
+
+
+def join(words: list[str]) -> str:
+    """Quote words for the shell that people use on this system."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def _is_console_script() -> bool:
+    return os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0] == "spinup"  # or spinup.exe

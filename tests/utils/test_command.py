@@ -1,0 +1,44 @@
+"""The command that is printed is the one that was typed."""
+
+import shlex
+import subprocess
+import sys
+import types
+
+import pytest
+
+from spinup.utils import command
+
+
+@pytest.mark.parametrize(
+    "argv, module, typed",
+    [
+        (["/x/bin/spinup", "ppo", "--env", "A b"], None, "spinup ppo --env 'A b'"),
+        (["C:/x/spinup.exe", "ppo"], None, "spinup ppo"),
+        (["/x/spinup/run.py", "ppo"], "spinup.run", "python -m spinup.run ppo"),
+        (["/x/tool/__main__.py", "-v"], "tool.__main__", "python -m tool -v"),
+        (["my.py", "$x"], None, "python my.py '$x'"),
+        (["-c"], None, None),
+        ([""], None, None),
+        (["/x/ipykernel_launcher.py", "-f", "k.json"], "ipykernel_launcher", None),
+    ],
+)
+def test_the_command_of_this_process(monkeypatch, argv, module, typed):
+    spec = None if module is None else types.SimpleNamespace(name=module)
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace(__spec__=spec))
+    assert command.this_command() == typed
+
+
+@pytest.mark.parametrize("program, words", [("spinup", "spinup"), ("x.py", "python -m spinup.run")])
+def test_our_own_commands_are_written_as_the_user_writes_them(monkeypatch, program, words):
+    monkeypatch.setattr(sys, "argv", [f"/somewhere/{program}"])
+    assert command.spinup_command("plot", "a b") == f"{words} plot 'a b'"
+
+
+def test_a_script_prints_what_starts_it_again(tmp_path):
+    script = tmp_path / "a script.py"
+    script.write_text("from spinup.utils.command import this_command\nprint(this_command())\n")
+    words = [sys.executable, str(script), "one two", "*"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert shlex.split(done.stdout) == ["python", *words[1:]]
