@@ -33,11 +33,17 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry re
     from spinup.algos.pytorch.trpo.trpo import trpo as trpo_pytorch
     from spinup.algos.pytorch.vpg.vpg import vpg
     from spinup.algos.pytorch.vpg.vpg import vpg as vpg_pytorch
+    from spinup.envs.checking import check_env
     from spinup.runs.logger import EpochLogger, Logger
 
 __version__ = "0.1.0"
 
-_LOGGERS = ("EpochLogger", "Logger")
+# Exported names -> the modules that define them.
+_HOMES = {
+    "EpochLogger": "spinup.runs.logger",
+    "Logger": "spinup.runs.logger",
+    "check_env": "spinup.envs.checking",
+}
 _MODULES = ("algos", "envs", "run", "user_config", "utils", "version")
 
 
@@ -45,8 +51,8 @@ def __getattr__(name: str) -> Any:
     """Import the object behind an exported name on first use (PEP 562)."""
     if name in registry.exports():
         return registry.load(name)
-    if name in _LOGGERS:
-        return getattr(importlib.import_module("spinup.runs.logger"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"spinup.{name}")
     raise AttributeError(f"module 'spinup' has no attribute '{name}'{nearest(name, __dir__())}")
@@ -63,6 +69,7 @@ __all__ = [
     "__version__",
     "acer",
     "acer_pytorch",
+    "check_env",
     "ddpg",
     "ddpg_pytorch",
     "dqn",

@@ -39,8 +39,9 @@ def test_type_checkers_see_what_the_registry_exports(repo_root):
         for name in (f"{row.name}_{backend}", row.name)
         if name != row.name or backend == row.backends[0]
     }
-    loggers = {name: ("spinup.runs.logger", name) for name in ("Logger", "EpochLogger")}
-    assert seen == {**functions, **loggers}
+    others = {name: ("spinup.runs.logger", name) for name in ("Logger", "EpochLogger")}
+    others["check_env"] = ("spinup.envs.checking", "check_env")
+    assert seen == {**functions, **others}
     assert set(functions) == set(registry.exports())
     assert {*seen, "SpinupError", "__version__", "registry"} == set(spinup.__all__)
     assert set(spinup.__all__) <= set(dir(spinup))

@@ -29,6 +29,7 @@ TOOLS = {
     ),
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
+    "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }
 
