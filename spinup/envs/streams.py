@@ -6,7 +6,7 @@ transitions. When an episode ends, the next one starts at once. An episode's las
 
 Each stream draws a new seed for every episode from its own RNG. The reset seed and the subsequent
 actions are enough to restore a deterministic environment bit for bit, so a stopped run can continue
-in the middle of an episode.
+in the middle of an episode. `spinup.envs.keeping` saves what survives a reset.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class Streams:
         envs: Sequence[Any],
         seeds: Sequence[np.random.SeedSequence],
         max_ep_len: int,
+        kept: Sequence[Any] | None = None,
     ):
         self.envs = list(envs)
         self.num_envs = n = len(self.envs)
@@ -119,8 +120,14 @@ class Streams:
         self.finished: list[tuple[float, int]] = []  # return and length of finished episodes
         self._ep_seed = [0] * n
         self._ep_act: list[list[Any]] = [[] for _ in range(n)]
+        self._ep_rew: list[list[float]] = [[] for _ in range(n)]
         self._ep_ret = [0.0] * n
         self._started = False
+        if kept is None:
+            from spinup.envs.keeping import Kept
+
+            kept = [Kept(env, watch_globals=n == 1) for env in self.envs]
+        self._kept = list(kept)
 
     def start(self) -> None:
         """Begin every stream's first episode, once."""
@@ -132,8 +139,9 @@ class Streams:
     def _reset(self, i: int) -> None:
         """Start a new episode of stream i with a new seed."""
         seed = int(self._rngs[i].integers(2**31 - 1))
+        self._kept[i].mark()
         self.obs[i] = self.envs[i].reset(seed=seed)[0]
-        self._ep_seed[i], self._ep_act[i], self._ep_ret[i] = seed, [], 0.0
+        self._ep_seed[i], self._ep_act[i], self._ep_rew[i], self._ep_ret[i] = seed, [], [], 0.0
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Step every environment; return `next_obs, rew, terminated, truncated`, one row for each.
@@ -149,10 +157,11 @@ class Streams:
         for i, env in enumerate(self.envs):
             o2, r, terminated, truncated, _ = env.step(act[i])
             next_obs[i] = o2
-            self.rew[i] = r
+            self.rew[i] = r = float(r)
             episode = self._ep_act[i]
             episode.append(kept[i])
-            self._ep_ret[i] += float(r)
+            self._ep_rew[i].append(r)
+            self._ep_ret[i] += r
             if terminated or truncated or len(episode) >= self.max_ep_len:
                 # A terminal state stays terminal even if a time limit is reached in the same step.
                 self.terminated[i] = bool(terminated)
@@ -185,13 +194,16 @@ class Streams:
             "seeds": list(self._ep_seed),
             "rets": list(self._ep_ret),
             "actions": [np.array(actions) for actions in self._ep_act],
+            "rewards": [np.array(rewards) for rewards in self._ep_rew],
+            "kept": [kept.state() for kept in self._kept],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
         """Restore every environment by replaying its episode; return the indices that differ.
 
-        If an environment does not return to the same observation (it uses an RNG that is never
-        seeded, or keeps state between episodes), its stream starts a new episode.
+        If an environment does not return the same rewards and the same last observation (it reads
+        a clock, or keeps state between episodes that it does not offer), its stream starts a new
+        episode, with a warning.
         """
         self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
         self._started = bool(state["started"])
@@ -203,35 +215,59 @@ class Streams:
         if not self._started:
             return []
         different = []
-        for i, env in enumerate(self.envs):
-            actions = list(state["actions"][i])
-            obs = env.reset(seed=state["seeds"][i])[0]
-            ended = False
-            for a in actions:
-                if ended:
-                    break
-                obs, _, terminated, truncated, _ = env.step(a)
-                ended = terminated or truncated
-            self.obs[i] = obs
-            if ended or not np.array_equal(self.obs[i], state["obs"][i], equal_nan=_inexact(obs)):
+        for i in range(self.num_envs):
+            fault = self._replay(i, state)
+            if fault:
                 different.append(i)
                 self._reset(i)
-            else:
-                self._ep_seed[i], self._ep_act[i] = state["seeds"][i], actions
-                self._ep_ret[i] = state["rets"][i]
-        if different:
-            warnings.warn(
-                f"environments {different} did not return to their saved observations (they "
-                "are not deterministic given seed and actions): fresh episodes start there",
-                stacklevel=2,
-            )
+                warnings.warn(
+                    f"environment {i} starts a fresh episode, because {fault}: its rewards and "
+                    "observations do not follow from the seed and the actions alone, or it has "
+                    "changed since the run was saved",
+                    stacklevel=2,
+                )
         return different
+
+    def _replay(self, i: int, state: dict[str, Any]) -> str:
+        """Restore stream i by repeating its episode; return where it differed, or ''."""
+        env, seed, actions = self.envs[i], state["seeds"][i], list(state["actions"][i])
+        kept = state["kept"][i] if "kept" in state else None  # older checkpoints have none
+        fault = self._kept[i].restore(kept, seed)
+        if fault:
+            return fault
+        self._kept[i].mark()
+        obs, ret, rewards, ended = env.reset(seed=seed)[0], 0.0, [], False
+        for a in actions:
+            if ended:
+                break
+            # a copy, because an environment may modify the array that it receives
+            obs, r, terminated, truncated, _ = env.step(a.copy())
+            rewards.append(float(r))
+            ret += float(r)
+            ended = terminated or truncated
+        if ended:
+            return f"its episode ended at step {len(rewards)}, before it was saved"
+        then = state["rewards"][i].tolist() if "rewards" in state else rewards
+        for t, (now, before) in enumerate(zip(rewards, then, strict=True)):
+            if not _same(now, before):
+                return f"the reward at step {t + 1} of its episode is {now}, not {before}"
+        if not _same(ret, state["rets"][i]):
+            return f"the return of its episode is {ret}, not {state['rets'][i]}"
+        self.obs[i] = obs
+        if not np.array_equal(self.obs[i], state["obs"][i], equal_nan=_inexact(obs)):
+            return f"the observation at step {len(rewards)} of its episode differs"
+        self._ep_seed[i], self._ep_act[i] = seed, actions
+        self._ep_rew[i], self._ep_ret[i] = rewards, ret
+        return ""
 
     def record(self) -> dict[str, Any]:
         """Return how to create the environment again; see `env_record`."""
         from spinup.envs.record import env_record
 
         return env_record(self.envs[0])
+
+    def stop_soon(self) -> None:
+        """Prepare for a stop; environments in this process need nothing."""
 
     def close(self) -> None:
         """Do nothing: environments that `env_fn` created in this process belong to the user."""
@@ -242,6 +278,10 @@ def pop(finished: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
     lens = np.array([length for _, length in finished], dtype=np.int64)
     finished.clear()
     return rets, lens
+
+
+def _same(a: float, b: float) -> bool:
+    return np.float64(a).tobytes() == np.float64(b).tobytes()  # tells -0.0 from 0.0; NaN is NaN
 
 
 def _inexact(obs: Any) -> bool:

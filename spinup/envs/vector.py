@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from spinup.envs.keeping import Kept
 from spinup.envs.record import env_record
 from spinup.envs.spaces import stored_dtype
 from spinup.envs.streams import pop
@@ -22,6 +23,7 @@ class VectorStreams:
     """A user's vector environment, which restarts its episodes by its own rule.
 
     Its environments cannot be restored individually: a resumed run starts new episodes and warns.
+    The statistics of Gymnasium's wrappers around it are restored.
     """
 
     has_single_envs = False
@@ -51,6 +53,7 @@ class VectorStreams:
         self._ep_len = np.zeros(n, dtype=np.int64)
         self._resetting = np.zeros(n, dtype=bool)
         self._started = False
+        self._kept = Kept(env)
 
     def start(self) -> None:
         """Begin the first episodes, once."""
@@ -106,11 +109,13 @@ class VectorStreams:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the RNG and the finished episodes; running episodes cannot be saved."""
+        self._kept.mark()
         return {
             "started": self._started,
             "finished": [list(pair) for pair in self.finished],
             "rng": self._rng.bit_generator.state,
             "obs": self.obs.copy(),
+            "kept": self._kept.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
@@ -121,10 +126,11 @@ class VectorStreams:
         self._ep_ret[:], self._ep_len[:], self._resetting[:] = 0.0, 0, False
         if not state["started"]:
             return []
+        fault = self._kept.restore(state.get("kept"), seed=0)
         warnings.warn(
             "a vector environment made by env_fn cannot be restored: fresh episodes start in all "
             "of its environments, so this run differs from an uninterrupted one (use num_envs to "
-            "resume exactly)",
+            f"resume exactly){fault and f'; {fault}'}",
             stacklevel=2,
         )
         return list(range(self.num_envs))
@@ -132,6 +138,9 @@ class VectorStreams:
     def record(self) -> dict[str, Any]:
         """Return how to create the environment again; see `env_record`."""
         return env_record(self.env)
+
+    def stop_soon(self) -> None:
+        """Prepare for a stop; environments in this process need nothing."""
 
     def close(self) -> None:
         """Do nothing: the environment belongs to the user."""

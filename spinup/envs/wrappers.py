@@ -20,7 +20,7 @@ from spinup.envs.record import wrapper_records
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_object
 
-__all__ = ["REBUILT", "rewrap"]
+__all__ = ["REBUILT", "UNNEEDED", "rewrap"]
 
 # Wrappers that can be rebuilt from their arguments.
 REBUILT = frozenset(
@@ -51,7 +51,7 @@ REBUILT = frozenset(
     }
 )
 # Wrappers that do not affect a policy: left out silently.
-_UNNEEDED = frozenset(
+UNNEEDED = frozenset(
     {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
 )
 
@@ -70,7 +70,7 @@ def rewrap(
         `(env, missing)`: `missing` names the wrappers that could not be rebuilt, outermost first.
     """
     wanted = [_checked(record) for record in records]
-    wanted = [record for record in wanted if record["name"] not in _UNNEEDED]
+    wanted = [record for record in wanted if record["name"] not in UNNEEDED]
     limits = [r["kwargs"]["max_episode_steps"] for r in wanted if _is_limit(r)]
     env = make(limits[0] if limits else -1)
     there = _names(env)
@@ -106,7 +106,7 @@ def _is_limit(record: dict[str, Any]) -> bool:
 def _names(env: Any) -> list[str]:
     """Return the names of the wrappers that `gymnasium.make` itself applied."""
     names = [record["name"] for record in wrapper_records(env)]
-    return [name for name in names if name not in _UNNEEDED]
+    return [name for name in names if name not in UNNEEDED]
 
 
 def _checked(record: Any) -> dict[str, Any]:

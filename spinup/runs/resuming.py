@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from spinup.envs.space_json import space_to_json
+from spinup.envs.wrappers import UNNEEDED
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.config import as_json
 from spinup.runs.packing import FORGED
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 RECORDED = ("num_threads", "device", "shards", "compile")
 # Not arguments: version 0.1.0 recorded these variables of DQN by mistake.
 _STRAY = ("shares", "counts")
+# Wrappers that a resumed run may add or omit, because they change no data. A time limit is compared
+# as `max_episode_steps`.
+_FREE = frozenset({*UNNEEDED, "RecordEpisodeStatistics", "TimeLimit"})
 # The entries of a run's checkpoint, and their types.
 _SAVED: Mapping[str, type] = MappingProxyType(
     {
@@ -63,6 +67,7 @@ def state_of(run: Run) -> dict[str, Any]:
         "seconds": run.seconds(),
         "tracked": {name: obj.state_dict() for name, obj in run.tracked.items()},
         "shards": gather_lists([_shard_state(run, i) for i in range(len(run.streams))]),
+        "tests": (run.test_kept and run.test_kept.state()) or run.test_state,
         "globals": run.global_state(),
         "logger": run.logger.state_dict(),
     }
@@ -86,11 +91,19 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
             "class": record["class"],
             "kwargs": record["kwargs"] if record["exact_kwargs"] else None,
             "max_episode_steps": record["max_episode_steps"],
+            "wrappers": [_described(w) for w in record["wrapper_specs"] if w["name"] not in _FREE],
             "observation_space": space_to_json(run.observation_space),
             "action_space": space_to_json(run.action_space),
         }
     )
     return found
+
+
+def _described(wrapper: Mapping[str, Any]) -> str:
+    given = (
+        wrapper["kwargs"] or {}
+    )  # unknown for a user's class, and where a function is among them
+    return f"{wrapper['name']}({', '.join(f'{k}={v}' for k, v in given.items())})"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -162,6 +175,7 @@ def check_same_run(
 def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
     """Raise an error if the environment differs from the saved run's."""
     now = _env_fingerprint(run)
+    then = {"wrappers": now["wrappers"], **then}  # older checkpoints do not name them
     differing = sorted(k for k in now if k not in then or now[k] != then[k])
     if differing:
         changes = ", ".join(f"{k}: {then.get(k)!r} -> {now[k]!r}" for k in differing)
@@ -200,6 +214,7 @@ def restore(run: Run, state: dict[str, Any]) -> None:
         )
     run.epoch = state["epoch"]
     run.total_steps = state["total_steps"]
+    run.test_state = state.get("tests")  # older checkpoints have none
     run.start_time = time.monotonic() - state["seconds"]
     with _in_one_sentence(run.algo):
         shards = [state["shards"][shard] for shard in run.shards.local]

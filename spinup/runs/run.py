@@ -91,6 +91,8 @@ class Run:
         self._signals = Signals()
         self._bar: Any = None
         self._test_env: Any = None
+        self.test_kept: Any = None  # what the test environment keeps between test episodes,
+        self.test_state: dict[str, Any] | None = None  # and what a resumed run's had kept
         self._saved_steps = 0
         self._closers: list[Callable[[], Any]] = []
 
@@ -321,7 +323,13 @@ class Run:
     def make_test_env(self) -> Any:
         """Return the environment for test episodes, which is created only once."""
         if self._test_env is None:
+            from spinup.envs.keeping import Kept
+
             self._test_env = one_env(self.config["env_fn"])
+            self.test_kept = Kept(self._test_env)
+            fault = self.test_kept.restore(self.test_state)
+            if fault:
+                self.logger.log(f"The test environment is a fresh one: {fault}.", "yellow")
         return self._test_env
 
     def evaluating(self) -> AbstractContextManager[None]:

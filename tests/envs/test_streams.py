@@ -293,7 +293,7 @@ def test_an_environment_that_does_not_come_back_is_named_and_starts_afresh():
     play(streams, np.random.default_rng(0), 4)
     kinds = iter([Tape, Unseeded])
     other = make_streams(lambda: next(kinds)(length=50), 2, seq, 100)
-    with pytest.warns(UserWarning, match=r"environments \[1\] did not return"):
+    with pytest.warns(UserWarning, match=r"environment 1 starts a fresh episode"):
         assert other.load_state_dict(streams.state_dict()) == [1]
     assert other.obs[0].tolist() == [1, 4]  # restored by replay
     assert other.obs[1].tolist() == [2, 0]  # a fresh episode
@@ -301,11 +301,51 @@ def test_an_environment_that_does_not_come_back_is_named_and_starts_afresh():
     assert rets[0] == 0 + 10 + 20 + 30 and rets[1] == 0
 
 
+@pytest.mark.parametrize("vector", ["sync", "async"])
+def test_one_reward_that_differs_by_one_bit_is_noticed_and_named(vector):
+    streams = streams_of(lambda: Tape(length=50), vector=vector)
+    play(streams, np.random.default_rng(0), 6)
+    state = streams.state_dict()
+    streams.close()
+    state["rewards"][0][3] = np.nextafter(30.0, 31.0)
+    other = make_streams(lambda: Tape(length=50), 1, seq, 100, vector)
+    with pytest.warns(UserWarning) as said:
+        assert other.load_state_dict(state) == [0]
+    other.close()
+    reason = "environment 0 starts a fresh episode, because the reward at step 4 of its episode is"
+    assert [str(w.message)[: len(reason)] for w in said] == [reason]
+
+
+def test_a_checkpoint_without_rewards_is_compared_by_its_return():
+    streams = streams_of(lambda: Tape(length=50))
+    play(streams, np.random.default_rng(0), 4)
+    state = streams.state_dict()
+    del state["rewards"], state["kept"]  # as older versions saved it
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_streams(lambda: Tape(length=50), 1, seq, 100).load_state_dict(state) == []
+    state["rets"] = [61.0]
+    with pytest.warns(UserWarning, match=r"the return of its episode is 60\.0, not 61\.0"):
+        assert make_streams(lambda: Tape(length=50), 1, seq, 100).load_state_dict(state) == [0]
+
+
+def test_rewards_that_are_nan_are_the_same_again():
+    class Undefined(Tape):
+        def step(self, action):
+            o, _, *rest = super().step(action)
+            return o, float("nan"), *rest
+
+    streams = streams_of(lambda: Undefined(length=50))
+    play(streams, np.random.default_rng(0), 4)
+    other = make_streams(lambda: Undefined(length=50), 1, seq, 100)
+    assert other.load_state_dict(streams.state_dict()) == []
+
+
 def test_an_environment_that_ends_early_in_the_replay_starts_afresh():
     streams = streams_of(lambda: Tape(length=50))
     play(streams, np.random.default_rng(0), 4)
     other = make_streams(lambda: Tape(length=3), 1, seq, 100)
-    with pytest.warns(UserWarning, match="fresh episodes"):
+    with pytest.warns(UserWarning, match="a fresh episode"):
         assert other.load_state_dict(streams.state_dict()) == [0]
     assert other.obs.tolist() == [[2, 0]]
 
@@ -314,7 +354,7 @@ def test_an_environment_that_is_over_after_the_replay_starts_afresh_though_it_lo
     streams = streams_of(lambda: EpisodeEnd(end="truncated", length=50))
     play(streams, np.random.default_rng(0), 3)
     other = make_streams(lambda: EpisodeEnd(end="truncated", length=3), 1, seq, 100)
-    with pytest.warns(UserWarning, match="fresh episodes"):
+    with pytest.warns(UserWarning, match="a fresh episode"):
         assert other.load_state_dict(streams.state_dict()) == [0]
     other.step(zeros(other))  # an episode that is over would raise
 
@@ -341,6 +381,9 @@ def test_an_environment_that_changes_its_action_in_place_is_restored_exactly():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert other.load_state_dict(streams.state_dict()) == []
+        # once more: the replay must not have changed the actions that are saved next
+        again = make_streams(Doubles, 2, seq, 100)
+        assert again.load_state_dict(other.state_dict()) == []
 
 
 # ---- workers ---------------------------------------------------------------------------------
@@ -363,7 +406,7 @@ def test_a_worker_that_dies_is_a_clear_error():
     streams = streams_of(Tape, 2, vector="async")
     os.kill(streams.envs[1]._process.pid, signal.SIGKILL)
     streams.envs[1]._process.join(timeout=10)
-    with pytest.raises(RuntimeError, match="worker process of an environment died"):
+    with pytest.raises(SpinupError, match="process of environment 1 was killed by SIGKILL"):
         for _ in range(3):
             streams.step(zeros(streams))
     streams.close()
@@ -375,7 +418,7 @@ def test_a_worker_that_dies_within_a_step_is_a_clear_error():
             os._exit(3)
 
     streams = streams_of(Dies, 1, vector="async")
-    with pytest.raises(RuntimeError, match="worker process of an environment died"):
+    with pytest.raises(SpinupError, match="process of environment 0 exited with status 3"):
         streams.step([0])
     streams.close()
 
@@ -387,7 +430,8 @@ def test_an_environment_that_raises_in_a_worker_shows_its_traceback():
 
     streams = streams_of(Raises, 2, vector="async")
     with pytest.raises(
-        RuntimeError, match=r"(?s)Traceback.*in step.*ZeroDivisionError: the reason"
+        RuntimeError,
+        match=r"(?s)environment 0 failed.*Traceback.*in step.*ZeroDivisionError: the reason",
     ):
         streams.step(zeros(streams))
     streams.close()

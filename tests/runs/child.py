@@ -137,6 +137,84 @@ class FromGlobal(gym.Wrapper):
         return obs + noise, rew, terminated, truncated, info
 
 
+class Unrepeatable(FromGlobal):
+    """Draws from a generator whose state nobody can save."""
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, rew + random.SystemRandom().random(), terminated, truncated, info
+
+
+class Draws(gym.Wrapper):
+    """Its rewards are noisy, and its first observations too, from both global generators."""
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs)
+        return obs + np.float32(0.01 * random.random()), info
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, rew + random.gauss(0, 1) + np.random.rand(), terminated, truncated, info
+
+
+class AddsCounts(gym.Wrapper):
+    """What `RecordEpisodeStatistics` has counted so far is part of the reward."""
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        counted = self.env.episode_count + 0.01 * sum(self.env.return_queue)
+        return obs, rew + 0.1 * counted, terminated, truncated, info
+
+
+class Curriculum(gym.Wrapper):
+    """Pays more in every episode, and offers no way to save how much."""
+
+    level = 0
+
+    def reset(self, **kwargs):
+        self.level += 1
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, rew * self.level, terminated, truncated, info
+
+
+class SavedCurriculum(Curriculum):
+    """The same with the methods that save it."""
+
+    def get_state(self):
+        return {"level": self.level}
+
+    def set_state(self, state):
+        self.level = state["level"]
+
+
+def stacked_up(env):
+    """All of Gymnasium's wrappers that keep something, around one another."""
+    env = AddsCounts(gym.wrappers.RecordEpisodeStatistics(SavedCurriculum(env)))
+    env = gym.wrappers.NormalizeReward(gym.wrappers.NormalizeObservation(env))
+    return gym.wrappers.FlattenObservation(gym.wrappers.FrameStackObservation(env, 3))
+
+
+def wrapped(wrapper, env_id):
+    """A function that makes this environment in this wrapper."""
+    return lambda: wrapper(gym.make(env_id))
+
+
+KEEPERS = {
+    "NormalizeObservation": gym.wrappers.NormalizeObservation,
+    "NormalizeReward": gym.wrappers.NormalizeReward,
+    "ClipReward": lambda env: gym.wrappers.ClipReward(env, -1, 0.5),
+    "Curriculum": Curriculum,
+    "Draws": Draws,
+    "Stacked": stacked_up,
+    "Plain": lambda env: env,
+    "Unsaid": lambda env: gym.wrappers.TransformReward(env, lambda r: r),
+    "UnsaidTwice": lambda env: gym.wrappers.TransformReward(env, lambda r: 2 * r),
+}
+
+
 @functools.cache
 def shared_cheetah():
     """The one environment of this process, for training and testing."""
@@ -158,6 +236,12 @@ ENVIRONMENTS = {
     "dict": DictObservation,
     "discrete": lambda: gym.make("FrozenLake-v1"),
     "from_global": FromGlobal,
+    "unrepeatable": Unrepeatable,
+    **{
+        f"{name}:{env_id}": wrapped(wrapper, env_id)
+        for name, wrapper in KEEPERS.items()
+        for env_id in ("CartPole-v1", "Pendulum-v1")
+    },
 }
 
 

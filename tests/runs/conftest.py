@@ -223,7 +223,8 @@ def with_pieces(state):
     if isinstance(state, Piece):
         return state.load()
     if type(state) is dict:
-        return {name: with_pieces(value) for name, value in state.items()}
+        # Gymnasium's RecordEpisodeStatistics keeps how long episodes took
+        return {name: with_pieces(value) for name, value in state.items() if name != "time_queue"}
     if type(state) in (list, tuple):
         return type(state)(with_pieces(value) for value in state)
     return state

@@ -293,20 +293,20 @@ def test_vector_may_change_when_resuming(runs):
 
 
 def test_an_environment_that_cannot_be_restored_is_named_and_training_goes_on(runs):
-    spec = runs.small("vpg", "from_global", save_freq=1)
+    spec = runs.small("vpg", "unrepeatable", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
     printed = runs.resume(spec, out)
-    assert "environments [0] did not return" in printed
+    assert "environment 0 starts a fresh episode, because the reward at step 1 " in printed
     runs.assert_whole_table(out, 7, 60)
 
 
 def test_an_episode_that_cannot_be_restored_has_ended_in_the_replay_buffer(runs):
     """A stretch of steps must not run on from it into the fresh episode."""
-    spec = runs.small("acer", "from_global", save_freq=1, replay_size=1000)
+    spec = runs.small("acer", "unrepeatable", save_freq=1, replay_size=1000)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
-    assert "environments [0] did not return" in runs.resume(spec, out)
+    assert "environment 0 starts a fresh episode" in runs.resume(spec, out)
     runs.assert_whole_table(out, 7, 60)
     pieces = runs.state(out)["tracked"]["buffer"]["ring"]["pieces"]
     obs, obs2, ended = (np.concatenate([p[k] for p in pieces]) for k in ("obs", "obs2", "ended"))

@@ -232,8 +232,9 @@ class Loop:
     def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
         """Run `num_test_episodes` episodes in a separate environment, without affecting training.
 
-        Their seeds depend only on the epoch. The networks are in evaluation mode. The global RNGs,
-        which some environments and networks use, are restored afterwards.
+        Their seeds depend only on the epoch. The networks are in evaluation mode. Their buffers and
+        the global RNGs, which some environments and networks use, are restored afterwards. A run
+        that is stopped in between repeats all of the episodes when it is resumed.
         """
         if not num_test_episodes:
             return
@@ -255,6 +256,8 @@ class Loop:
                     if run.stop_requested():
                         raise StopTraining
                     results.append(self.test_episode(env, get_action, seed))
+            if not shared:
+                run.test_kept.mark()
         finally:
             if episodes is not None:  # env_fn returned the training environment itself
                 self.streams.load_state_dict(episodes)

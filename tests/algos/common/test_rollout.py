@@ -536,7 +536,7 @@ def test_no_path_continues_in_a_fresh_episode_where_a_run_could_not_be_restored(
 
     with pytest.raises(KeyboardInterrupt):
         gathered(stop=4)
-    with pytest.warns(UserWarning, match="fresh episodes"):
+    with pytest.warns(UserWarning, match="fresh episode"):
         rollout = gathered(resume=True)
     assert rollout.t == 6
     for path in rollout.paths:

@@ -71,14 +71,20 @@ class TorchRun(Run):
 
     @contextlib.contextmanager
     def evaluating(self):
-        """Put the networks in evaluation mode (no dropout), as in a loaded policy, then back."""
+        """Put the networks in evaluation mode (no dropout), as in a loaded policy, then back.
+
+        Their buffers are restored, too: a user's `act` may change them.
+        """
         modes = [(module, module.training) for module in self.ac.modules()]
+        buffers = {name: buffer.clone() for name, buffer in self.ac.named_buffers()}
         self.ac.eval()
         try:
             yield
         finally:
             for module, training in modes:
                 module.train(training)  # also changes its children, which come after it
+            for name, buffer in self.ac.named_buffers():
+                buffer.copy_(buffers[name])
 
     def seed_backend(self, rng):
         """Seed torch's global RNG, which networks sample from."""
