@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import read_file, save_number, sha256_file
+from spinup.runs.files import read_file, save_number, self_hash, sha256_file
 from spinup.runs.tensors import read_safetensors
 from spinup.runs.torch_saver import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
@@ -22,7 +22,7 @@ from spinup.utils.errors import SpinupError
 def load_policy(
     path: str | os.PathLike[str], itr: int | str | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a saved policy: its description, and its tensors, checked against their hash.
+    """Read a saved policy: its description, and its tensors, both checked against hashes.
 
     Nothing is executed or unpickled. Every failure raises ``SpinupError``.
 
@@ -51,6 +51,12 @@ def load_policy(
             f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}; "
             "use another save"
         )
+    # Policies saved by version 0.1.0 have no hash.
+    if meta.get("sha256", None) not in (None, _hash(meta)):
+        raise SpinupError(
+            f"{folder / name}.json is damaged: it does not match its own hash; use another save "
+            "(or delete the line 'sha256' if you edited the file yourself)"
+        )
     for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
         try:
             if sha256_file(file) == meta.get("tensors"):
@@ -63,6 +69,13 @@ def load_policy(
         f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
         f"{name}.json; use another save"
     )
+
+
+def _hash(meta: dict[str, Any]) -> str:
+    try:
+        return self_hash(meta)
+    except (ValueError, RecursionError):
+        return ""  # deeper than any file that was saved
 
 
 def _newest(folder: Path) -> str:

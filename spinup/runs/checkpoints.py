@@ -11,7 +11,6 @@ once no checkpoint lists them.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from spinup.runs.files import (
     TMP_PREFIX,
     fsync_folder,
     read_file,
+    self_hash,
     sha256_file,
     write_durably,
 )
@@ -185,10 +185,8 @@ def drop_pieces(folder: Path) -> None:
 
 def _render_manifest(body: dict[str, Any]) -> bytes:
     """Return the bytes of a manifest, including a hash of its own content."""
-    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-    return (
-        json.dumps({**body, "manifest_sha256": digest}, indent=1, sort_keys=True).encode() + b"\n"
-    )
+    sealed = {**body, "manifest_sha256": self_hash(body)}
+    return json.dumps(sealed, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

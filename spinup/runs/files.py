@@ -45,6 +45,12 @@ def json_bytes(content: Any) -> bytes:
     return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
+def self_hash(content: dict[str, Any]) -> str:
+    """Hash JSON data except for its entry ``sha256``, in which the hash can be stored."""
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def fsync_folder(folder: str | os.PathLike[str]) -> None:
     """Make renames in ``folder`` durable. Windows neither supports nor needs this."""
     if os.name == "nt":

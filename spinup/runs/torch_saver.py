@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import atomic_write, fsync_folder, json_bytes, sha256_file
+from spinup.runs.files import atomic_write, fsync_folder, json_bytes, self_hash, sha256_file
 from spinup.runs.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import convert_json
@@ -23,6 +23,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
     Two files cannot be renamed at once. Therefore, the new tensors are first written next to the
     old ones. The JSON records the hash of the tensors that belong to it, so ``load_policy`` can
     tell which of the two tensor files to read. Finally, the new tensor file replaces the old one.
+    The JSON also contains a hash of itself.
     """
     import torch
 
@@ -47,6 +48,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
     try:
         atomic_write(fresh, b"".join(safetensors_chunks(tensors)))
         description["tensors"] = sha256_file(fresh)
+        description["sha256"] = self_hash(description)
         atomic_write(os.path.join(folder, f"policy{number}.json"), json_bytes(description))
     except BaseException:
         with contextlib.suppress(OSError):  # report the first error, not this one

@@ -25,6 +25,7 @@ from spinup.envs import adapt_env, env_record, make_env, space_to_json
 from spinup.envs.record import wrapper_records
 from spinup.policies import loading
 from spinup.policies import play as tp
+from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
 
@@ -298,6 +299,7 @@ def test_a_class_named_in_the_file_is_imported_only_with_the_opt_in(tmp_path, mo
     path = tmp_path / "run" / "pyt_save" / "policy.json"
     meta = json.loads(path.read_text())
     meta["class"] = {"module": "evil_module", "qualname": "Net"}
+    meta["sha256"] = self_hash(meta)
     path.write_text(json.dumps(meta))
     with pytest.raises(SpinupError, match="evil_module"):
         loading.load_policy_and_env(tmp_path / "run")

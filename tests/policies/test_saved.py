@@ -3,12 +3,13 @@
 import json
 import os
 import pickle
+import shutil
 
 import pytest
 import torch
 
 from spinup.policies.saved import load_policy
-from spinup.runs.files import sha256_file
+from spinup.runs.files import self_hash, sha256_file
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
 
@@ -65,6 +66,7 @@ def test_pickles_in_place_of_policy_files_execute_nothing(tmp_path):
     (folder / "policy.safetensors").write_bytes(bomb)
     meta = json.loads(good[folder / "policy.json"])
     meta["tensors"] = sha256_file(folder / "policy.safetensors")
+    meta["sha256"] = self_hash(meta)
     (folder / "policy.json").write_text(json.dumps(meta))
     with pytest.raises(SpinupError, match="not a readable safetensors"):
         load_policy(tmp_path)
@@ -101,6 +103,45 @@ def test_flipped_bit_in_the_policy_is_noticed(tmp_path):
         path.write_bytes(bad)
         with pytest.raises(SpinupError, match="damaged"):
             load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["policy.json", "policy7.json"])
+def test_a_flipped_bit_in_the_description_never_changes_what_is_loaded(tiny_runs, tmp_path, name):
+    run, _ = tiny_runs("ddpg")
+    shutil.copytree(run / "pyt_save", tmp_path / "pyt_save")
+    path, itr = tmp_path / "pyt_save" / name, 7 if "7" in name else None
+    if itr is not None:
+        for kind in ("json", "safetensors"):
+            shutil.copy(tmp_path / "pyt_save" / f"policy.{kind}", path.with_suffix(f".{kind}"))
+    data = path.read_bytes()
+    whole, _ = load_policy(tmp_path, itr)
+    assert whole["action_space"]["high"] == 2.0  # this and the rest are covered by the hash
+    noticed = 0
+    for place in range(len(data) * 8):
+        bad = bytearray(data)
+        bad[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(bad)
+        try:
+            meta, _ = load_policy(tmp_path, itr)
+        except SpinupError as error:
+            noticed += "does not match its own hash" in str(error)
+        else:  # only the name of the hash itself was hit
+            assert {k: v for k, v in meta.items() if k in whole and k != "sha256"} == {
+                k: v for k, v in whole.items() if k != "sha256"
+            }
+    assert noticed > 1000
+
+
+def test_a_description_without_a_hash_is_loaded_as_before(tmp_path):
+    save_policies(tmp_path, None)
+    path = tmp_path / "pyt_save" / "policy.json"
+    meta = json.loads(path.read_text())
+    path.write_text(json.dumps({**meta, "ac_kwargs": "mine"}))
+    with pytest.raises(SpinupError, match="delete the line 'sha256'"):
+        load_policy(tmp_path)
+    del meta["sha256"]
+    path.write_text(json.dumps({**meta, "ac_kwargs": "mine"}))
+    assert load_policy(tmp_path)[0]["ac_kwargs"] == "mine"
 
 
 @pytest.mark.parametrize("itr", [5, "first", -3])
