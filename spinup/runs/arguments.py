@@ -116,8 +116,8 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
             "(docs/adr/0008).",
         ),
         "device": Argument(
-            OneOf(("cpu", "cuda"), numbered=True),
-            "device of the networks: 'cpu' or 'cuda'.",
+            OneOf(("cpu", "cuda", "mps"), numbered=True),
+            "device of the networks: 'cpu', 'cuda', or 'mps' (Apple's GPUs).",
         ),
         "compile": Argument(
             OneOf((True, False, None)),

@@ -112,7 +112,12 @@ Domain: TypeAlias = Number | OneOf | Kind
 
 
 def hint(value: Any, domain: Domain) -> str:
-    """Return an error message's suffix: the closest name to `value`, if there are three or more."""
+    """Return an error message's suffix: the closest name to `value`, if there are three or more.
+
+    Devices are left out: 'gpu' resembles 'cpu', but nobody means that.
+    """
+    if getattr(domain, "numbered", False):
+        return ""
     names = [word for word in domain.words if isinstance(word, str)]
     return nearest(value, names) if isinstance(value, str) and len(names) > 2 else ""
 

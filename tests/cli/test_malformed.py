@@ -221,7 +221,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --device gpu",
-        "'--device' must be 'cpu' or 'cuda', not 'gpu'",
+        "'--device' must be 'cpu', 'cuda' or 'mps', not 'gpu'",
     ),
     ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5"),
     ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1"),

@@ -101,8 +101,8 @@ def test_inside(name, value):
         ),
         ("compile", 1, "compile=1 must be True, False or None"),
         ("progress", "yes", "progress='yes' must be True or False"),
-        ("device", "gpu", "device='gpu' must be 'cpu' or 'cuda'"),
-        ("device", "cuda:", "device='cuda:' must be 'cpu' or 'cuda'"),
+        ("device", "gpu", "device='gpu' must be 'cpu', 'cuda' or 'mps'"),
+        ("device", "cuda:", "device='cuda:' must be 'cpu', 'cuda' or 'mps'"),
         *(
             ("num_envs", value, f"num_envs={value!r} must be a whole number, at least 1")
             for value in (0, -1, 1.5, True, "2", None)

@@ -101,19 +101,24 @@ def estimates(rollout, ac, obs, act, device="cpu"):
     return val, after, logp
 
 
+def wide(x):
+    """Convert to float64, on the CPU if the device has no such numbers."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
 def normalize_advantages(batches, parts, shards):
     """Set `adv` to `parts`, normalized to mean 0 and standard deviation 1 over all shards.
 
     A constant vector becomes zeros, and so does a batch of one.
     """
-    count, total = shards.sum([np.array([x.numel(), float(x.double().sum())]) for x in parts])
+    count, total = shards.sum([np.array([x.numel(), float(wide(x).sum())]) for x in parts])
     mean = total / count
-    squares = shards.sum([np.array(float((x.double() - mean).square().sum())) for x in parts])
+    squares = shards.sum([np.array(float((wide(x) - mean).square().sum())) for x in parts])
     std = float(np.sqrt(squares / count))
     # relative to the mean: otherwise, rounding noise in a constant vector would be scaled up to 1
     floor = 1e-8 + 1e-6 * abs(float(mean))
     for batch, x in zip(batches, parts, strict=True):
-        batch["adv"] = ((x.double() - mean) / (std + floor)).float()
+        batch["adv"] = ((wide(x) - mean) / (std + floor)).float().to(x.device)
 
 
 def _reward_scale(rollouts, ac, gamma, shards):

@@ -29,10 +29,12 @@ class TorchRun(Run):
             self.device = torch.device(self.config["device"])
         except RuntimeError as error:
             raise SpinupError(
-                f"device={self.config['device']!r} does not exist: use cpu or cuda"
+                f"device={self.config['device']!r} does not exist: use cpu, cuda or mps"
             ) from error
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise SpinupError("device='cuda' needs a GPU, and torch sees none: use device='cpu'")
+        kind = self.device.type
+        there = torch.backends.mps if kind == "mps" else getattr(torch, kind)
+        if not there.is_available():
+            raise SpinupError(f"device='{kind}' needs a GPU, and torch sees none: use device='cpu'")
 
     def _limit_threads(self):
         super()._limit_threads()
@@ -48,6 +50,11 @@ class TorchRun(Run):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seeds.integer("init"))
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
+        if self.device.type == "mps" and any(t.dtype is torch.float64 for t in ac.buffers()):
+            raise SpinupError(
+                "device='mps' has no 64-bit numbers, which normalize_obs and normalize_ret need: "
+                "leave these out, or use device='cpu'"
+            )
         ac.to(self.device)
         sync_params(ac)
         if not hasattr(ac, "action_space"):  # a user's class need not store it
@@ -90,8 +97,8 @@ class TorchRun(Run):
         """Seed torch's global RNG, which networks sample from."""
         seed = int(rng.integers(2**63))
         torch.default_generator.manual_seed(seed)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).manual_seed(seed)
 
     def to_array(self, parts):
         """Join tensors on any device, and arrays, into one vector, with a single transfer."""
@@ -120,13 +127,13 @@ class TorchRun(Run):
     def global_state(self):
         """Return the states of the global RNGs, including torch's."""
         state = {**super().global_state(), "torch": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        if (kind := self.device.type) != "cpu":
+            state[kind] = getattr(torch, kind).get_rng_state(self.device)
         return state
 
     def set_global_state(self, state):
         """Restore the global RNGs, including torch's."""
         super().set_global_state(state)
         torch.set_rng_state(state["torch"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda"], self.device)
+        if (kind := self.device.type) != "cpu":
+            getattr(torch, kind).set_rng_state(state[kind], self.device)

@@ -12,6 +12,7 @@ from spinup.algos.pytorch.common.advantages import (
     normalize_advantages,
     observations,
     tensor,
+    wide,
 )
 from spinup.algos.pytorch.common.nets import (
     Actor,
@@ -114,6 +115,6 @@ def rewards_to_go(buffer, ac, gamma, baseline):
     shards.weigh([len(batch["obs"]) for batch in batches])
     rets = [batch["ret"] for batch in batches]
     normalize_advantages(batches, rets, shards)
-    count, total = shards.sum([np.array([x.numel(), float(x.double().sum())]) for x in rets])
+    count, total = shards.sum([np.array([x.numel(), float(wide(x).sum())]) for x in rets])
     baseline.value = float(total / count)
     return batches
