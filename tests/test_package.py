@@ -8,10 +8,14 @@ import sys
 import zipfile
 
 import pytest
-import tomllib
 
 import spinup
 from spinup import registry
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10, where pytest brings this one along
+    import tomli as tomllib
 
 
 @pytest.fixture(scope="module")

@@ -210,7 +210,8 @@ def start_workers(
 ) -> list[WorkerEnv]:
     """Start one worker process per environment."""
     # fork needs no `__main__` guard in the user's script, but it is safe only on Linux.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    fork = sys.platform == "linux" and "fork" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if fork else "spawn")
     workers: list[WorkerEnv] = []
     for i, (env_fn, sequence) in enumerate(zip(env_fns, seeds, strict=True)):
         # A child of the environment's own sequence, whose other draws it leaves unchanged.

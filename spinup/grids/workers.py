@@ -96,7 +96,11 @@ def _read(size: int) -> bytes:
 
 def _ask_to_end(asked: threading.Lock) -> None:
     """Send SIGTERM to this process, but only once."""
-    if asked.acquire(blocking=False):
+    if not asked.acquire(blocking=False):
+        return
+    if os.name == "nt":
+        signal.raise_signal(signal.SIGTERM)  # there, os.kill ends the process without a handler
+    else:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -141,7 +145,9 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **threads, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # Ctrl-C in the terminal reaches only the launcher
+            # Ctrl-C in the terminal reaches only the launcher.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # on Windows
         )
     assert process.stdin is not None
     try:
@@ -261,6 +267,9 @@ def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
     Returns the numbers of all these workers.
     """
     for process in running.values():
+        if os.name == "nt":
+            _close(process)  # the end of its input: SIGTERM would end the worker at once there
+            continue
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
     limit = time.monotonic() + _GRACE

@@ -166,17 +166,17 @@ def missing(path: str | os.PathLike[str]) -> SpinupError:
 def _try_lock(fd: int, folder: Path) -> bool:
     """Lock without waiting; return False if another process holds the lock."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        return _try_lock_windows(fd)
-    try:
+        try:
+            import fcntl
+        except ImportError:
+            return _try_lock_windows(fd)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as error:  # some network file systems do not support locks
+    except (ImportError, OSError) as error:  # some network file systems do not support locks
         warnings.warn(
-            f"the file system of {folder} cannot lock files ({error.strerror}); make sure that no "
-            "second process writes there",
+            f"files in {folder} cannot be locked ({getattr(error, 'strerror', None) or error}); "
+            "make sure that no second process writes there",
             RuntimeWarning,
             stacklevel=3,
         )

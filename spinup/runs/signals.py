@@ -8,6 +8,9 @@ from typing import Any
 from spinup.utils.mpi_job import JOB_VARIABLE
 from spinup.utils.mpi_tools import most, num_procs, sign_of_life
 
+# The signal as which the MPI launcher forwards all others; Windows has none.
+FORWARDED = {signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set()
+
 
 class StopTraining(Exception):
     """Raised between two environment steps when the run was asked to stop."""
@@ -26,7 +29,7 @@ class Signals:
             return
         stops = [signal.SIGINT, signal.SIGTERM]
         if num_procs() > 1:
-            stops.append(signal.SIGUSR1)  # the launcher forwards the other signals as this one
+            stops += FORWARDED
         self._before = {number: signal.getsignal(number) for number in stops}
         for number in self._before:
             signal.signal(number, self._handle)
@@ -34,8 +37,8 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         self.received = number
         self.release()
-        if signal.SIGUSR1 in self._before:  # the launcher may send one per machine
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        for forwarded in FORWARDED & self._before.keys():  # the launcher may send one per machine
+            signal.signal(forwarded, signal.SIG_IGN)
 
     def release(self) -> None:
         """Restore the previous handlers."""
@@ -55,7 +58,7 @@ class Signals:
         """Once the run is saved, end the process as the signal would have."""
         if self.received is None:
             return
-        if self.received == signal.SIGUSR1 and JOB_VARIABLE in os.environ:
+        if self.received in FORWARDED and JOB_VARIABLE in os.environ:
             raise SystemExit(0) from None  # the launcher knows why, and sets its own exit status
         if self.received == signal.SIGINT and num_procs() == 1:
             raise KeyboardInterrupt from None

@@ -80,6 +80,11 @@ def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
             f"training on {n} processes starts the program again, which does not work in an "
             "interactive session; put the code into a file and run that"
         )
+    if os.name == "nt":  # there are no sessions and signals with which to end a job's processes
+        raise SpinupError(
+            f"training on {n} processes does not work on Windows: use num_cpu=1 with shards={n}, "
+            "which computes the same run"
+        )
     if importlib.util.find_spec("mpi4py") is None:
         raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {INSTALL}")
     launch = Launch(n, bind_to_core, **options)
