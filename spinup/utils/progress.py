@@ -4,12 +4,14 @@
         ...
         bar.update(steps_done, ep_ret=average_return, epoch=epoch)
 
-On a terminal, the bar is one line that redraws itself. In a file or a pipe, it prints a plain line
-every few seconds, so that the log of a cluster job stays short and readable.
+On a terminal, the bar is one line that redraws itself, and in a notebook it is a widget. In a file
+or a pipe, it prints a plain line every few seconds, so that the log of a cluster job stays short
+and readable.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import sys
@@ -57,7 +59,9 @@ class ProgressBar:
         self._last_line = ""
         self._closed = False
         self._bar: Any = None
-        if self.enabled and _is_terminal(self._stream):
+        if self.enabled and stream is None and _in_notebook():
+            self._bar = _notebook_bar(self.total_steps, self._initial)
+        elif self.enabled and _is_terminal(self._stream):
             self._bar = _make_bar(self.total_steps, self._initial, self._stream)
 
     def update(
@@ -78,7 +82,7 @@ class ProgressBar:
         if epoch is not None:
             self._epoch = int(epoch)
         if self._bar is not None:
-            self._bar.set_postfix_str(self._postfix(), refresh=False)
+            self._bar.show(self._ret, self._epoch)
             self._bar.update(self._done - self._bar.n)
             return
         now = self._clock()
@@ -123,7 +127,7 @@ class ProgressBar:
     def _postfix(self) -> str:
         ret = "-" if self._ret is None else f"{self._ret:.4g}"
         epoch = "" if self._epoch is None else f"epoch {self._epoch}, "
-        return f"{epoch}return so far {ret}"
+        return f"{epoch}return {ret}"
 
     def _print_line(self, now: float) -> None:
         elapsed = now - self._start
@@ -165,6 +169,25 @@ def hms(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes:02d}:{secs:02d}"
 
 
+# Parts of the bar's text, the most important first. A terminal shows those that fit in one line.
+_PARTS = (
+    "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps",
+    ", return {ret}",
+    ", ETA {remaining}",
+    ", {rate_noinv_fmt}",
+    ", epoch {epoch}",
+    ", elapsed {elapsed}",
+)
+_LEAST_BAR = 8  # columns
+
+
+def _text(parts: int, ret: float | None, epoch: int | None) -> str:
+    """Return the first `parts` parts as a format of tqdm."""
+    shown = "-" if ret is None else f"{ret:.4g}"
+    text = "".join(_PARTS[:parts]).replace("{ret}", shown)
+    return text.replace("{epoch}", "-" if epoch is None else str(epoch))
+
+
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
     from tqdm import tqdm
 
@@ -172,6 +195,22 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
         # No watchdog thread: Python 3.12 warns about forking a process with threads, which vector
         # environments and MPI do later. Updates are frequent enough without it.
         monitor_interval = 0
+        ret: float | None = None
+        epoch: int | None = None
+
+        def show(self, ret: float | None, epoch: int | None) -> None:
+            self.ret, self.epoch = ret, epoch
+
+        def __str__(self) -> str:
+            """Draw the bar with as many parts as fit in the line."""
+            known = self.format_dict
+            columns = known["ncols"] or 80
+            for parts in range(len(_PARTS), 0, -1):
+                known["bar_format"] = _text(parts, self.ret, self.epoch)
+                without = {**known, "bar_format": known["bar_format"].replace("{bar}", "")}
+                if parts == 1 or len(self.format_meter(**without)) + _LEAST_BAR <= columns:
+                    break
+            return str(self.format_meter(**known))
 
     return Bar(
         total=total,
@@ -180,6 +219,26 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
         dynamic_ncols=_has_width(stream),
         ncols=100,
         unit=" steps",
-        bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps "
-        "[elapsed {elapsed}, ETA {remaining}, {rate_noinv_fmt}{postfix}]",
     )
+
+
+def _in_notebook() -> bool:
+    """Return whether this is a notebook that can show widgets."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or "IPKernelApp" not in getattr(shell, "config", {}):
+        return False
+    return importlib.util.find_spec("ipywidgets") is not None
+
+
+def _notebook_bar(total: int, initial: int) -> Any:
+    from tqdm.notebook import tqdm
+
+    class Bar(tqdm):
+        monitor_interval = 0
+
+        def show(self, ret: float | None, epoch: int | None) -> None:
+            self.bar_format = _text(len(_PARTS), ret, epoch)
+
+    bar = Bar(total=total, initial=initial, unit=" steps", ncols="100%")
+    bar.show(None, None)
+    return bar
