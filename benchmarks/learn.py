@@ -179,11 +179,31 @@ def run_gate(gate, pool, overrides):
             RESULTS.mkdir(parents=True, exist_ok=True)
             text = json.dumps(result, indent=2) + "\n"
             (RESULTS / file_name(algo, env_id)).write_text(text)
+            write_reached()
         return result
 
     start = time.monotonic()
     futures = [pool.submit(one, seed) for seed in SEEDS]
     return lambda: gather(futures, start)
+
+
+def reached():
+    """What each preset reached, as `spinup presets` shows it: a short copy of the results."""
+    found = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text())
+        found[path.stem] = {
+            "steps": result["steps"],
+            "of": "success rate" if result["algo"] == "her" else "return",
+            "returns": [round(value, 2) for value in result["returns"]],
+        }
+    return found
+
+
+def write_reached():
+    """Write the table that is shipped with the presets."""
+    text = json.dumps(reached(), indent=2) + "\n"
+    preset_path("reached", "x").with_name("reached.json").write_text(text)
 
 
 def versions():

@@ -18,7 +18,7 @@ from spinup.analysis.curves import Run, one_line
 # own panel, and seeds are counted.
 _NEVER = (
     *("algo", "env", "env_fn", "env_kwargs", "env_name", "exp_name", "logger", "logger_kwargs"),
-    *("overwrite", "progress", "resume", "seed"),
+    *("overwrite", "progress", "resume", "resume_with", "seed"),
 )
 # Arguments that say how a run is executed. They name a line only if nothing else tells it apart.
 _EXECUTION = (

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup.policies.activations import activation
+from spinup.runs import synonyms
 from spinup.runs.arguments import ARGUMENTS, described
 from spinup.runs.domains import Domain, Kind, Number, OneOf, hint
 from spinup.utils.errors import SpinupError, nearest
@@ -47,7 +48,9 @@ RUN_KEYS = (
     "mpi_timeout",
     "datestamp",
     "config",
+    "preset",
     "trust",
+    "track",
     "l",
     "dry_run",
     "num_workers",
@@ -75,13 +78,15 @@ TEXT_KEYS = (
     "exp_name",
     "data_dir",
     "config",
+    "preset",
+    "track",
     "hosts",
     "hostfile",
     "executor",
     "ray_address",
 )
 
-_KEY = r"[A-Za-z_]\w*(?::[\w-]*)*"  # entries may contain dashes, as in options of sbatch
+_KEY = r"[A-Za-z_][\w-]*(?::[\w-]*)*"  # entries may contain dashes, as in options of sbatch
 _FLAG = re.compile(rf"--(?P<key>{_KEY})(?:\[(?P<sh>[^\]]*)\])?(?:=(?P<value>.*))?", re.S)
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"  # word processors substitute these
 
@@ -122,6 +127,11 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
         else:
             last = flags.pop()
             flags.append(Flag(last.typed, last.key, last.shorthand, (*last.words, word)))
+    return _without_repeats(flags)
+
+
+def _without_repeats(flags: list[Flag]) -> list[Flag]:
+    """Raise if two flags set the same argument."""
     seen: dict[str, str] = {}
     for flag in flags:
         if flag.key in seen:
@@ -131,6 +141,33 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
             )
         seen[flag.key] = flag.typed
     return flags
+
+
+def translate(flags: Sequence[Flag], algo_fn: Callable[..., Any]) -> list[Flag]:
+    """Replace the words of other libraries that mean the same; raise with advice for the others."""
+    known = {name: p.default for name, p in arguments(algo_fn).items()}
+    parsed = {flag.key: parse_value(flag.words[0]) if flag.words else True for flag in flags}
+    settings = {**known, **{key: value for key, value in parsed.items() if key in known}}
+    found: list[Flag] = []
+    for flag in flags:
+        word, _, entry = flag.key.partition(":")
+        if not entry and word not in (*known, *RUN_KEYS, *OPEN_DICTS, *NOT_FLAGS, "env_name"):
+            name = synonyms.same(word, known)
+            advice = synonyms.advice(word, parsed[flag.key], settings)
+            if name is not None:
+                flag = dataclasses.replace(flag, key=name)
+            elif advice is not None:
+                raise SpinupError(
+                    f"'{flag.typed}' is not an argument of {algo_fn.__name__}: "
+                    f"{synonyms.as_flags(advice)}"
+                )
+        if flag.key == "ac_kwargs:hidden_sizes" and len(flag.words) > len(set(flag.words)):
+            raise SpinupError(
+                f"'{flag.typed} {' '.join(flag.words)}' starts one run per value: write "
+                f"{flag.typed} {','.join(flag.words)} for a network with these layers"
+            )
+        found.append(flag)
+    return _without_repeats(found)
 
 
 def naming_order(flags: Iterable[Flag]) -> list[str]:
@@ -154,7 +191,9 @@ def _flag(word: str) -> Flag:
             f"'{word}' is not a valid flag: write --key, --key[shorthand] or --key:entry"
         )
     value = match["value"]
-    key = ALIASES.get(match["key"], match["key"])
+    name, colon, entry = match["key"].partition(":")
+    key = name.replace("-", "_") + colon + entry  # --num-envs is --num_envs
+    key = ALIASES.get(key, key)
     return Flag("--" + match["key"], key, match["sh"], () if value is None else (value,))
 
 

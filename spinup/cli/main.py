@@ -6,14 +6,16 @@ their signatures (`spinup.cli.plan`).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
-from spinup import registry
+from spinup import __version__, registry
 from spinup.cli import plan as cli
 from spinup.cli.flags import source_of
 from spinup.cli.usage import usage, wants_help
@@ -30,6 +32,10 @@ TOOLS = {
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
+    "runs": ("spinup.cli.runs", "list runs: status, epochs, return, age, how to continue"),
+    "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
+    "envs": ("spinup.cli.envs", "list the environments that can be made here"),
+    "presets": ("spinup.cli.presets", "list shipped hyperparameters and what they reached"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }
 
@@ -65,7 +71,8 @@ def overview() -> str:
     """Return the text of `spinup --help`."""
     rows = "\n".join(
         f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
-        f"{_list(row.action_spaces)} actions ({_list(row.backends)})"
+        f"{'any' if len(row.action_spaces) == 4 else _list(row.action_spaces)} actions "
+        f"({_list(row.backends)})"
         for row in registry.ROWS
     )
     tools = "\n".join(f"  {name:<14}{text}" for name, (_, text) in TOOLS.items())
@@ -74,19 +81,29 @@ def overview() -> str:
 
 Train an algorithm:
 {rows}
-  A bare name uses the default backend; a name such as {example} selects one.
+  A bare name uses the default backend; {example} selects one.
 
-Look at the results:
+Other commands:
 {tools}
-
   help          show this text; 'spinup CMD --help' explains every argument of CMD
+  --version     show the versions of spinup and of what it runs on
 
 For example:
   spinup ppo --env CartPole-v1 --hid 32,32 --exp_name installtest
   spinup test_policy data/installtest/installtest_s0
   spinup plot data/installtest/installtest_s0
-  spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10 20      (a grid: six runs)
-  spinup ppo --env CartPole-v1 --seed 0 10 20 --dry_run              (estimate the cost first)"""
+  spinup ppo --preset CartPole-v1
+  spinup ppo --env CartPole-v1 --gamma 0.98 0.99 --seed 0 10    (a grid: 4 runs)
+  spinup ppo --env CartPole-v1 --seed 0 10 --dry_run    (only estimates)"""
+
+
+def version() -> str:
+    """Return the versions that matter in a bug report, without importing the packages."""
+    found = [f"spinup {__version__}", f"python {sys.version.split()[0]}"]
+    for package in ("torch", "gymnasium", "numpy", "mujoco", "mpi4py", "tensorflow"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found.append(f"{package} {metadata.version(package)}")
+    return "\n".join(found)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,8 +113,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if cmd in ("help", "-h", "--help"):
             print(overview())
+        elif cmd in ("--version", "-V", "version"):
+            print(version())
         elif cmd in TOOLS:
-            return importlib.import_module(TOOLS[cmd][0]).main(args) or 0
+            return _run_tool(cmd, args)
         elif cmd.partition("_")[0] in registry.algorithms():
             parse_and_execute_grid_search(cmd, args)
         else:
@@ -108,6 +127,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # the run has saved its state and printed how to continue
         return 130
     return 0
+
+
+def _run_tool(cmd: str, args: Sequence[str]) -> int:
+    try:
+        code = importlib.import_module(TOOLS[cmd][0]).main(args) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:  # as in `spinup envs | head`: nobody reads the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return int(code)
 
 
 def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup import registry, user_config
+from spinup.cli import presets
 from spinup.cli.flags import (
     ALIASES,
     NOT_FLAGS,
@@ -29,7 +30,9 @@ from spinup.cli.flags import (
     is_width,
     naming_order,
     parameter_of,
+    source_of,
     split_flags,
+    translate,
     value_of,
     values_of,
 )
@@ -42,11 +45,13 @@ from spinup.grids.experiments import (
     setup_logger_kwargs,
 )
 from spinup.runs.arguments import check_sizes
+from spinup.runs.config import as_json
 from spinup.runs.domains import Number
 from spinup.runs.screen import OUTPUT_DIR, continued_by
+from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
-from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, under_launcher
+from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, proc_id, under_launcher
 
 __all__ = [
     "NOT_FLAGS",
@@ -82,6 +87,7 @@ class Plan:
     datestamp: bool
     launch: dict[str, Any]
     dry_run: bool
+    source: str  # where the hyperparameters come from
 
     @property
     def spread(self) -> bool:
@@ -161,7 +167,7 @@ def plan(
         preset: JSON file of arguments, which flags override.
     """
     backend = backend_of(algo_fn) if backend is None else backend
-    flags = {flag.key: flag for flag in split_flags(words)}
+    flags = {flag.key: flag for flag in translate(split_flags(words), algo_fn)}
     values: dict[str, list[Any]] = {}
     for key, flag in flags.items():
         values[key] = values_of(flag, parameter_of(algo_fn, key, flag.typed), backend)
@@ -170,15 +176,26 @@ def plan(
             raise SpinupError(
                 f"'{flag.typed}' is never part of a run's name: leave out the shorthand"
             )
-        if len(values[key]) > 1 and (about_run or key in ONCE_KEYS):
+        if len(values[key]) > 1 and (about_run or key in ONCE_KEYS) and key != "track":
             raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}")
 
     def once(key: str, default: Any) -> Any:
         return values.pop(key)[0] if key in values else default
 
-    trusted = _switch("--trust", once("trust", False)) or "config" not in values
-    chosen = once("config", preset)
+    trusted = _switch("--trust", once("trust", False))
+    source, chosen = f"the defaults of {algo_fn.__name__}", preset
+    if "config" in values and "preset" in values:
+        raise SpinupError("'--config' and '--preset' both name a preset: choose one")
+    if "preset" in values:
+        chosen, trusted = presets.find(algo_fn.__name__, once("preset", "")), True
+    elif "config" in values:
+        chosen = once("config", "")
+        shipped = presets.shipped(algo_fn.__name__, chosen)
+        chosen, trusted = shipped or chosen, trusted or shipped is not None
+    else:
+        trusted = True  # the file beside the algorithm's code
     if chosen is not None:
+        source = f"{chosen}, then {source}"
         for key, value in preset_keys(read_preset(chosen), chosen).items():
             typed = f"{key} in {Path(chosen).name}"
             if not trusted and key not in values:
@@ -186,6 +203,7 @@ def plan(
             parameter = parameter_of(algo_fn, key, typed)
             if key not in values:
                 values[key] = [value_of(key, value, parameter, backend, typed)]
+    _sinks(values)
     exp_name = once("exp_name", exp_name)
     data_dir = once("data_dir", None)
     setup_logger_kwargs(exp_name, None, data_dir)  # raises if these cannot be names of folders
@@ -237,7 +255,20 @@ def plan(
         raise SpinupError(
             "'--max_restarts' cannot find a run whose name has an earlier date: leave out --dt"
         )
-    return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run)
+    return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run, source)
+
+
+def _sinks(values: dict[str, list[Any]]) -> None:
+    """Turn `--track tensorboard wandb` into the Logger's argument, and check that it can work."""
+    key = "logger_kwargs:sinks"
+    if "track" in values:
+        if key in values:
+            raise SpinupError(f"'--track' and '--{key}' set the same argument: choose one")
+        names = [name for word in values.pop("track") for name in word.split(",") if name]
+        values[key] = [list(dict.fromkeys(names))]
+    if key in values and proc_id() == 0:
+        for sinks in values[key]:
+            check_sinks(sinks)
 
 
 def _switch(typed: str, value: Any) -> bool:
@@ -330,6 +361,8 @@ def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ())
         return
     mpi_fork(process_count(ready.num_cpu), **ready.mpi)
     words = _to_continue(typed, ready, len(cells)) if typed else None
+    if proc_id() == 0:
+        print(f"Hyperparameters: {ready.source}{_edited(algo_fn, ready)}", flush=True)
     with contextlib.nullcontext() if words is None else continued_by(words):
         ready.grid.run(
             algo_fn,
@@ -338,6 +371,24 @@ def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ())
             datestamp=ready.datestamp,
             **ready.launch,
         )
+
+
+def _edited(algo_fn: Callable[..., Any], ready: Plan) -> str:
+    """Return a remark if somebody edited the preset beside the algorithm's code, which is unused.
+
+    The file is shipped with the defaults of the function, so that a difference is an edit.
+    """
+    path = source_of(algo_fn).with_name("config.json")
+    if str(path) in ready.source or not path.is_file():
+        return ""
+    known = {name: p.default for name, p in arguments(algo_fn).items()}
+    try:
+        preset = read_preset(path)
+    except SpinupError:
+        preset = dict.fromkeys(known, "damaged")
+    if all(as_json(known[k]) == as_json(v) for k, v in preset.items() if k in known):
+        return ""
+    return f" (not {path}, which was edited: add --config with its path to use it)"
 
 
 def _to_continue(typed: Sequence[str], ready: Plan, cells: int) -> list[str] | None:

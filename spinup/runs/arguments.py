@@ -329,6 +329,11 @@ def _call(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
+        known = {name: p.default for name, p in signature.parameters.items()}
+        if not kwargs.keys() <= known.keys():
+            from spinup.runs.synonyms import unexpected
+
+            raise TypeError(unexpected(function.__name__, kwargs, known)) from None
         return function(*args, **kwargs)  # raises Python's usual TypeError
     bound.apply_defaults()
     for name, value in bound.arguments.items():

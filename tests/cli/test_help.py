@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from spinup import registry, run
-from spinup.cli.flags import RUN_KEYS, arguments, explanations
+from spinup.cli.flags import ALIASES, RUN_KEYS, arguments, explanations
 from spinup.runs.arguments import ARGUMENTS
 from spinup.runs.domains import Number
 
@@ -44,7 +44,10 @@ def test_every_tool_can_be_imported_and_explains_itself(tool, capsys):
 
 @pytest.mark.parametrize(
     "line",
-    ["plot x", "compare x", "test_policy x", "export x --onnx y.onnx", "completion bash"],
+    [
+        *("plot x", "compare x", "test_policy x", "export x --onnx y.onnx", "completion bash"),
+        *("runs", "algos", "envs", "presets"),
+    ],
 )
 def test_a_wrong_flag_of_a_tool_ends_in_one_sentence(line, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -56,9 +59,38 @@ def test_a_wrong_flag_of_a_tool_ends_in_one_sentence(line, capsys, tmp_path, mon
 
 def test_help_explains_every_flag_about_the_run(capsys):
     assert run.main(["ppo", "--help"]) == 0
-    running = capsys.readouterr().out.partition("\nrunning:\n")[2]
+    out = capsys.readouterr().out
     for key in (*RUN_KEYS, "env", "env_name", "env_kwargs:KEY", "slurm_options:KEY"):
-        assert re.search(rf"(^  |, )--{key}\b", running, re.M), key
+        assert re.search(rf"(^  |, )--{key}\b", out, re.M), key
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", registry.algorithms())
+def test_help_fits_the_terminal_in_groups_with_every_alias_and_sink(
+    name, columns, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run.main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= columns
+    groups = re.findall(r"^(\w+):$", out, re.M)
+    assert groups == ["environment", "network", "learning", "running", "logging", "cluster"]
+    for alias, key in ALIASES.items():
+        if key.partition(":")[0] in (*arguments(registry.load(name)), *RUN_KEYS, "env_name"):
+            assert re.search(rf"(^  |, )-{{1,2}}{alias}\b", out, re.M), alias
+    assert "tensorboard or wandb" in " ".join(out.split())
+    assert (
+        out.count("(default:") + out.count("(default:\n") >= len(arguments(registry.load(name))) - 3
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_every_other_screen_fits_the_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for line in ("help", "--version", "algos", "envs", "envs --all", "presets", "presets her"):
+        assert run.main(line.split()) == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= columns, line
 
 
 def test_the_overview_imports_no_framework():

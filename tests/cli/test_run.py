@@ -1,6 +1,7 @@
 """The command line: what it accepts, what it refuses, and how it says so."""
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -496,8 +497,8 @@ def test_help_of_an_algorithm_explains_every_argument(flag, capsys):
     assert spinup("fake", flag) == 0
     out = capsys.readouterr().out
     for name, parameter in cli.arguments(fake).items():
-        if name != "logger_kwargs":
-            assert f"  --{name} " in out
+        if name not in ("logger_kwargs", "ac_kwargs"):
+            assert re.search(rf"^  (-\S+, )*--{name}[ ,\n]", out, re.M), name
             assert repr(parameter.default) in out
     assert "where the random numbers start. (default: 0)" in out
     assert out.count("how many steps.") == 2

@@ -1,0 +1,88 @@
+"""`spinup presets`: the hyperparameters that are shipped for an algorithm and an environment.
+
+A preset is a file in `spinup/presets`, such as `ppo-CartPole-v1.json`; `spinup ppo --preset
+CartPole-v1` trains with it. `reached.json` records what three seeds reached in `benchmarks/`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spinup import registry
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError, nearest
+
+FOLDER = Path(__file__).resolve().parents[1] / "presets"
+
+
+def names(algo: str) -> list[str]:
+    """Return the names of an algorithm's presets, such as `CartPole-v1`."""
+    return sorted(path.stem.partition("-")[2] for path in FOLDER.glob(f"{algo}-*.json"))
+
+
+def find(algo: str, name: str) -> Path:
+    """Return the file of a preset; raise SpinupError with the nearest name if there is none."""
+    path = shipped(algo, name)
+    if path is not None:
+        return path
+    known = names(algo)
+    for row in registry.ROWS:
+        if shipped(row.name, name) is not None and name.startswith(f"{row.name}-"):
+            raise SpinupError(
+                f"'{name}' is a preset of {row.name}, not of {algo}: type spinup {row.name} "
+                f"--preset {name.removeprefix(f'{row.name}-').removesuffix('.json')}"
+            )
+    has = f"it has {', '.join(known)}" if known else "'spinup presets' lists those that exist"
+    raise SpinupError(f"{algo} has no preset '{name}': {has}{nearest(name, known)}")
+
+
+def shipped(algo: str, name: str) -> Path | None:
+    """Return the shipped file that `name` means; None if there is none, or if such a file is here.
+
+    `CartPole-v1`, `ppo-CartPole-v1` and `ppo-CartPole-v1.json` are the same, and an environment's
+    namespace may be left out.
+    """
+    if Path(name).exists():
+        return None
+    plain = name.removeprefix("spinup/").removesuffix(".json").removeprefix(f"{algo}-")
+    return FOLDER / f"{algo}-{plain}.json" if plain in names(algo) else None
+
+
+def reached() -> dict[str, Any]:
+    """Return what each preset reached: steps, the returns of three seeds, and what they measure."""
+    found: dict[str, Any] = json.loads((FOLDER / "reached.json").read_text(encoding="utf-8"))
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """List the presets of one algorithm or of all."""
+    parser = Parser(
+        prog="spinup presets",
+        description="List the shipped hyperparameters and the returns that three seeds reached.",
+        epilog="Train with one: spinup ppo --preset CartPole-v1 [flags that override it]",
+    )
+    parser.add_argument("algo", nargs="?", help="only presets of this algorithm")
+    algo = parser.parse_args(argv).algo
+    rows = [registry.get(algo)] if algo else registry.ROWS
+    results = reached()
+    lines = [f"{'algorithm':<10} {'--preset':<22} {'steps':>9}  returns of seeds 0, 1 and 2"]
+    for row in rows:
+        for name in names(row.name):
+            result = results.get(f"{row.name}-{name}")
+            text = f"{'':>9}  not measured"
+            if result is not None:
+                shown = "  ".join(f"{_number(value):>6}" for value in result["returns"])
+                of = "" if result["of"] == "return" else f"  ({result['of']})"
+                text = f"{result['steps']:>9,}  {shown}{of}"
+            lines.append(f"{row.name:<10} {name:<22} {text}".rstrip())
+    print("\n".join(lines))
+    first = next((name for row in rows for name in names(row.name)), "NAME")
+    print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
+    return 0
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"

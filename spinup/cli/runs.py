@@ -1,0 +1,167 @@
+"""`spinup runs [DIR ...]`: the runs in a folder, how far they are, and how to continue them.
+
+Reads only the ends of tables and `config.json`, so hundreds of runs take a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spinup import registry, user_config
+from spinup.analysis.curves import one_line, run_folders
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError
+
+_TAIL_BYTES = 1 << 16  # longer than any row
+_MOST_COMMANDS = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: `status` is running, finished, stopped (it has a checkpoint) or broken."""
+
+    folder: Path
+    status: str
+    done: int
+    epochs: int | None
+    performance: float
+    age: float
+    command: str
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """List the runs in some folders."""
+    parser = Parser(
+        prog="spinup runs",
+        description="List runs: status, epochs, the last average return (of test episodes, if the "
+        "run has them), the time since the last epoch, and how to continue stopped runs.",
+    )
+    parser.add_argument("folder", nargs="*", help="a folder of runs (default: the data folder)")
+    folders = [Path(f) for f in parser.parse_args(argv).folder or [user_config.DEFAULT_DATA_DIR]]
+    for folder in folders:
+        if not folder.is_dir():
+            raise SpinupError(f"{folder} is not a folder: pass a folder that contains runs")
+    found = [look_at(run) for folder in folders for run in run_folders(folder)]
+    if not found:
+        raise SpinupError(f"there are no runs in {', '.join(map(str, folders))}")
+    print(f"{'status':<9} {'epochs':>9} {'return':>9} {'age':>7}  run")
+    for row in found:
+        epochs = f"{row.done}/{'?' if row.epochs is None else row.epochs}"
+        shown = "-" if math.isnan(row.performance) else f"{row.performance:.4g}"
+        print(
+            f"{row.status:<9} {epochs:>9} {shown:>9} {_age(row.age):>7}  "
+            f"{one_line(str(row.folder))}"
+        )
+    stopped = [row for row in found if row.status == "stopped"]
+    commands = list(dict.fromkeys(row.command for row in stopped))
+    if commands:
+        print(f"\nTo continue {'it' if len(stopped) == 1 else 'the stopped runs'}:")
+        print("\n".join(f"    {line}" for line in commands[:_MOST_COMMANDS]))
+        if len(commands) > _MOST_COMMANDS:
+            print(f"    ... and {len(commands) - _MOST_COMMANDS} more")
+    return 0
+
+
+def look_at(folder: Path) -> Row:
+    """Read the state of one run."""
+    config = _config(folder)
+    path = folder / "progress.txt"
+    header, last, done = _ends(path)
+    cells = dict(zip(header, last, strict=False))
+    value = cells.get("AverageTestEpRet", cells.get("AverageEpRet", "nan"))
+    if (folder / ".finished").is_file():
+        status = "finished"
+    elif _is_locked(folder / ".lock"):
+        status = "running"
+    else:
+        status = "stopped" if any(folder.glob("checkpoints/step-*")) else "broken"
+    epochs = config.get("epochs")
+    return Row(
+        folder,
+        status,
+        done,
+        epochs if isinstance(epochs, int) else None,
+        _float(value),
+        time.time() - path.stat().st_mtime,
+        _command(config, folder),
+    )
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a run directory; False where nobody can tell."""
+    try:
+        import fcntl
+
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released when the file is closed
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # Windows; no lock file; a file system without locks
+        return False
+    return False
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ends(path: Path) -> tuple[list[str], list[str], int]:
+    """Return the header, the last complete row and the number of complete rows of a table."""
+    with open(path, "rb") as file:
+        header = file.readline()
+        count = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+        size = file.tell()
+        file.seek(max(len(header), size - _TAIL_BYTES))
+        lines = file.read().split(b"\n")[:-1]  # what follows the last line break is incomplete
+    last = lines[-1] if lines else b""
+    return _cells(header.rstrip(b"\n")), _cells(last), count
+
+
+def _cells(line: bytes) -> list[str]:
+    return line.decode("utf-8", "replace").split("\t")
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _command(config: dict[str, Any], folder: Path) -> str:
+    """Return the command that continues a run.
+
+    `config.json` may come from somebody else: only a plain `spinup ALGO ...` is repeated, quoted.
+    """
+    words = config.get("resume_with")
+    if (
+        isinstance(words, list)
+        and len(words) > 1
+        and all(isinstance(word, str) and word.isprintable() for word in words)
+        and os.path.basename(words[0]) == "spinup"
+        and words[1] in registry.exports()
+    ):
+        return shlex.join(["spinup", *words[1:]])
+    algo = config.get("algo")
+    name = algo if algo in registry.algorithms() else "the same function"
+    call = f'logger_kwargs={{"output_dir": {json.dumps(one_line(str(folder)))}}}'
+    return f"call {name} with the same arguments, resume=True and {call}"
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
