@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         )
-    print("\n'spinup ALGO --help' explains the arguments, 'spinup presets ALGO' lists its presets.")
+    print("\n'spinup ALGO --help' explains the arguments, 'spinup presets ALGO' its presets.")
     return 0
 
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from typing import Any
 
 from spinup import __version__, registry
@@ -85,7 +84,7 @@ Train an algorithm:
 
 Other commands:
 {tools}
-  help          show this text; 'spinup CMD --help' explains every argument of CMD
+  help          show this text; 'spinup CMD --help' explains its arguments
   --version     show the versions of spinup and of what it runs on
 
 For example:
@@ -99,6 +98,8 @@ For example:
 
 def version() -> str:
     """Return the versions that matter in a bug report, without importing the packages."""
+    from importlib import metadata
+
     found = [f"spinup {__version__}", f"python {sys.version.split()[0]}"]
     for package in ("torch", "gymnasium", "numpy", "mujoco", "mpi4py", "tensorflow"):
         with contextlib.suppress(metadata.PackageNotFoundError):

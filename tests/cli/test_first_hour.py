@@ -319,9 +319,12 @@ def test_envs_lists_what_can_be_made(pattern, shown, hidden, capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_envs_names_spaces_and_finds_modules_here(capsys, tmp_path):
+def test_envs_names_spaces_and_finds_modules_here(capsys, tmp_path, monkeypatch):
     assert run.main(["envs", "CartPole-v1"]) == 0
     assert re.search(r"^CartPole-v1  Discrete\(2\) +Box\(4,\)$", capsys.readouterr().out, re.M)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
     (tmp_path / "own_envs.py").write_text(
         "import gymnasium\n"
         "gymnasium.register('OfMine-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
