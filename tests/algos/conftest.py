@@ -3,6 +3,7 @@
 import csv
 import inspect
 import itertools
+import math
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,7 +124,12 @@ def env_of(name):
 def read_rows(folder):
     with open(folder / "progress.txt", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    return [{k: float(v) for k, v in row.items() if k != "Time"} for row in rows]
+    return [{k: _number(v) for k, v in row.items() if k != "Time"} for row in rows]
+
+
+def _number(text):
+    """Like `float`, with one NaN for all, so that two rows with a NaN can be equal."""
+    return math.nan if math.isnan(float(text)) else float(text)
 
 
 # ---- a policy and a value function small enough to work out by hand --------------------------

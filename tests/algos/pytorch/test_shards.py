@@ -3,12 +3,14 @@
 import copy
 import functools
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from spinup.algos.common.rollout import Rollout
 from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.common.gradients import Adam
@@ -17,6 +19,7 @@ from spinup.algos.pytorch.reinforce.core import rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import reinforce_update
 from spinup.algos.pytorch.trpo.trpo import trpo_update
 from spinup.algos.pytorch.vpg.vpg import vpg_update
+from spinup.envs.actions import random_actions
 from spinup.envs.probes import EpisodeEnd
 from spinup.envs.streams import make_streams
 from spinup.runs.run import Scalar
@@ -121,11 +124,62 @@ def test_shards_train_repeatably_and_count_every_step_once(train, algo):
         assert torch.equal(p, q)
 
 
-def test_shards_have_their_own_environments_and_exploration(train):
-    whole = train("ppo", "CartPole-v1", shards=1, num_envs=4, steps_per_epoch=80)
-    parts = train("ppo", "CartPole-v1", shards=4, num_envs=1, steps_per_epoch=80)
-    assert whole.rows != parts.rows
-    assert whole.rows[0]["TotalEnvInteracts"] == parts.rows[0]["TotalEnvInteracts"] == 80
+def first_steps(in_run, **settings):
+    """What each shard's environments observe first, and the first actions that it explores with."""
+
+    def body(run):
+        for streams in run.streams:
+            streams.start()
+        # the environments do not act yet, so only a generator can make a difference
+        explored = [random_actions(run.action_space, 50, rng) for rng in run.explore_rngs]
+        shuffled = [rng.permutation(50) for rng in run.minibatch_rngs]
+        return [streams.obs.copy() for streams in run.streams], explored, shuffled
+
+    return in_run("ppo", body, lambda: gym.make("CartPole-v1"), **settings)
+
+
+def test_every_shard_has_its_own_environments_and_its_own_generators(in_run):
+    seen, *drawn = first_steps(in_run, shards=4, num_envs=2, steps_per_epoch=80)
+    starts = np.concatenate(seen)
+    assert starts.shape == (8, 4) and len(np.unique(starts, axis=0)) == 8
+    for numbers in drawn:
+        assert len(np.unique(np.stack(numbers), axis=0)) == 4
+    # a shard's own numbers do not depend on how many others there are
+    few, *others = first_steps(in_run, shards=2, num_envs=2, steps_per_epoch=80)
+    np.testing.assert_array_equal(few, seen[:2])
+    np.testing.assert_array_equal(others, [numbers[:2] for numbers in drawn])
+
+
+def test_shards_explore_differently_in_the_same_states(train, monkeypatch):
+    # All environments observe the same, always: only exploration tells the shards apart.
+    acts = []
+    store = Rollout.store
+
+    def keep(self, obs, act, *rest, **named):
+        acts.append(act.tolist())
+        store(self, obs, act, *rest, **named)
+
+    monkeypatch.setattr(Rollout, "store", keep)
+    train("ppo", "spinup/ProbeTermination-v0", shards=4, steps_per_epoch=80)
+    shards = [acts[i : i + 20] for i in range(0, 80, 20)]
+    assert len(acts) == 80 and len({str(shard) for shard in shards}) == 4
+
+
+def test_advantages_are_normalized_over_all_shards_of_an_epoch(gather):
+    def streams_of(length):
+        env_fn = functools.partial(EpisodeEnd, length=length)
+        return make_streams(env_fn, 1, np.random.SeedSequence, 100)
+
+    shards = [streams_of(1), streams_of(30)]  # returns of 1, and of up to 10
+    ac = nets.MLPActorCritic(shards[0].observation_space, shards[0].action_space, (4,))
+    buffer = gather(shards, NetPolicy(ac.pi), 30)
+    for batches in (buffer.get(ac, 0.9, 1.0), rewards_to_go(buffer, ac, 0.9, Scalar(0.0))):
+        raw = [b["ret"] - b.get("val", 0.0) for b in batches]  # with lambda 1, the advantages
+        joined = torch.cat(raw).double()
+        for batch, x in zip(batches, raw, strict=True):
+            want = (x.double() - joined.mean()) / joined.std(correction=0)
+            torch.testing.assert_close(batch["adv"].double(), want, rtol=1e-3, atol=1e-3)
+            assert abs(float(batch["adv"].mean())) > 0.3  # a shard alone is not centered
 
 
 def test_statistics_of_episodes_are_those_of_all_shards(train):

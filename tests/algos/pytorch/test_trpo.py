@@ -16,7 +16,13 @@ from torch.distributions import Normal
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.nets import mean_kl
 from spinup.algos.pytorch.trpo import core
-from spinup.algos.pytorch.trpo.trpo import compute_kl, compute_loss_pi, compute_loss_v, trpo_update
+from spinup.algos.pytorch.trpo.trpo import (
+    compute_kl,
+    compute_loss_pi,
+    compute_loss_v,
+    line_search,
+    trpo_update,
+)
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards
 
@@ -315,6 +321,21 @@ def test_a_failed_line_search_leaves_the_parameters_bit_for_bit(mlp_batch):
     # the value function is fitted all the same
     pairs = zip(ac.v.parameters(), v_before, strict=True)
     assert not any(torch.equal(p, q) for p, q in pairs)
+
+
+def test_a_step_within_the_trust_region_that_does_not_improve_is_not_taken(mlp_batch):
+    ac, batch = mlp_batch(SPACES[0])
+    batches = core.with_old_policy(ac, [batch])
+    pi_loss = partial(compute_loss_pi, ac)
+    pi_loss(batches[0])[0].backward()
+    before, downhill = core.flat_params(ac.pi), 1e-3 * core.flat_grad(ac.pi)
+    options = {"delta": 1.0, "backtrack_iters": 4, "backtrack_coeff": 0.5}
+    old_loss, info, backtracks = line_search(ac, pi_loss, batches, ONE, -downhill, **options)
+    assert torch.equal(core.flat_params(ac.pi), before)  # uphill, though KL is nearly zero
+    assert backtracks == 4 and float(info["KL"]) == 0
+    loss, info, backtracks = line_search(ac, pi_loss, batches, ONE, downhill, **options)
+    torch.testing.assert_close(core.flat_params(ac.pi), before - downhill, rtol=0, atol=1e-15)
+    assert backtracks == 0 and 0 < float(info["KL"]) < 1e-3 and float(loss) < float(old_loss)
 
 
 def test_a_step_that_is_not_finite_is_not_taken(mlp_batch):
