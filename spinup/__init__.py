@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry re
     from spinup.algos.pytorch.vpg.vpg import vpg
     from spinup.algos.pytorch.vpg.vpg import vpg as vpg_pytorch
     from spinup.envs.checking import check_env
+    from spinup.plugins import register
     from spinup.runs.logger import EpochLogger, Logger
 
 __version__ = "0.1.0"
@@ -43,6 +44,7 @@ _HOMES = {
     "EpochLogger": "spinup.runs.logger",
     "Logger": "spinup.runs.logger",
     "check_env": "spinup.envs.checking",
+    "register": "spinup.plugins",
 }
 _MODULES = ("algos", "envs", "run", "user_config", "utils", "version")
 
@@ -78,6 +80,7 @@ __all__ = [
     "her_pytorch",
     "ppo",
     "ppo_pytorch",
+    "register",
     "registry",
     "reinforce",
     "reinforce_pytorch",

@@ -6,7 +6,7 @@ This module imports no framework; `load` imports one algorithm's module on deman
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ class Algorithm:
         observation: 'vector' (a flattened Box) or 'goal' (a dict with a desired goal).
         mpi: whether it can run in several processes (`--cpu`).
         on_policy: whether it learns only from data of the current policy.
+        function: the training function of an algorithm outside this package (`spinup.plugins`).
     """
 
     name: str
@@ -36,9 +37,12 @@ class Algorithm:
     observation: str
     mpi: bool
     on_policy: bool
+    function: Callable[..., Any] | None = None
 
     def module(self, backend: str) -> str:
         """Return the dotted name of the module that contains the training function."""
+        if self.function is not None:
+            return self.function.__module__
         return f"spinup.algos.{backend}.{self.name}.{self.name}"
 
     def default_backend(self) -> str:
@@ -47,13 +51,13 @@ class Algorithm:
         return wanted if wanted in self.backends else self.backends[0]
 
 
-_ANY = ("Discrete", "Box", "MultiDiscrete", "MultiBinary")
+ANY_ACTIONS = ("Discrete", "Box", "MultiDiscrete", "MultiBinary")
 
 ROWS: tuple[Algorithm, ...] = (
-    Algorithm("reinforce", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
-    Algorithm("vpg", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
-    Algorithm("trpo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
-    Algorithm("ppo", ("pytorch",), _ANY, "vector", mpi=True, on_policy=True),
+    Algorithm("reinforce", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("vpg", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("trpo", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("ppo", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
     Algorithm("ddpg", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
     Algorithm("td3", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
     Algorithm("sac", ("pytorch",), ("Box", "Discrete"), "vector", mpi=False, on_policy=False),
@@ -75,14 +79,43 @@ def exports() -> tuple[str, ...]:
     )
 
 
-def get(name: str) -> Algorithm:
-    """Return the row of `name`; raise SpinupError, with the nearest name, if there is none."""
+def find(name: str) -> Algorithm | None:
+    """Return the row of `name`, also of an algorithm outside this package; None if unknown."""
     for row in ROWS:
         if row.name == name:
             return row
-    raise SpinupError(
-        f"there is no algorithm '{name}': choose one of {', '.join(algorithms())}"
-        f"{nearest(name, algorithms())}"
+    from spinup import plugins
+
+    return plugins.find(name)
+
+
+def get(name: str) -> Algorithm:
+    """Return the row of `name`; raise SpinupError, with the nearest name, if there is none."""
+    row = find(name)
+    if row is None:
+        raise _unknown(name)
+    return row
+
+
+def outside() -> tuple[str, ...]:
+    """Return the names of the algorithms outside this package, without importing them."""
+    from spinup import plugins
+
+    return plugins.names()
+
+
+def row_of_run(name: str, arguments: Mapping[str, Any]) -> Algorithm:
+    """Return the row of a run; a training function that nobody has registered also has one."""
+    from spinup import plugins
+
+    return find(name) or plugins.inferred(name, arguments)
+
+
+def _unknown(spec: str) -> SpinupError:
+    names = (*algorithms(), *outside())
+    return SpinupError(
+        f"there is no algorithm '{spec}': choose one of {', '.join(names)}"
+        f"{nearest(spec, (*exports(), *names))}"
     )
 
 
@@ -96,18 +129,18 @@ def resolve(spec: str) -> tuple[str, str]:
     for row in ROWS:
         if spec == row.name:
             return row.name, row.default_backend()
-        if spec.startswith(row.name + "_"):
-            backend = spec[len(row.name) + 1 :]
-            if backend in row.backends:
-                return row.name, backend
+        if spec.startswith(row.name + "_") and spec[len(row.name) + 1 :] in row.backends:
+            return row.name, spec[len(row.name) + 1 :]
+    for name in (*outside(), *algorithms()):
+        if spec == name or spec.startswith(name + "_"):
+            row, backend = get(name), spec[len(name) + 1 :]
+            if backend in ("", *row.backends):
+                return name, backend or row.default_backend()
             raise SpinupError(
-                f"'{row.name}' has no backend '{backend}': it has {', '.join(row.backends)}"
+                f"'{name}' has no backend '{backend}': it has {', '.join(row.backends)}"
                 f"{nearest(backend, row.backends)}"
             )
-    raise SpinupError(
-        f"there is no algorithm '{spec}': choose one of {', '.join(algorithms())}"
-        f"{nearest(spec, exports())}"
-    )
+    raise _unknown(spec)
 
 
 def load(name: str, backend: str | None = None) -> Callable[..., Any]:
@@ -117,6 +150,8 @@ def load(name: str, backend: str | None = None) -> Callable[..., Any]:
     row = get(name)
     if backend not in row.backends:
         resolve(f"{name}_{backend}")  # raises the error for an unknown backend
+    if row.function is not None:
+        return row.function
     try:
         module = importlib.import_module(row.module(backend))
     except ModuleNotFoundError as error:

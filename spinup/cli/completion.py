@@ -63,7 +63,8 @@ def collect() -> Words:
     for flag in ("--env", "--env_name"):
         values[flag] = _environments()
     values["--executor"] = ("local", "ray", "slurm")
-    return Words((*registry.exports(), *TOOLS, "help"), flags, values)
+    commands = (*registry.exports(), *registry.outside(), *TOOLS, "help")
+    return Words(commands, flags, values)
 
 
 def _choices(argument: str) -> tuple[str, ...]:

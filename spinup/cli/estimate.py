@@ -234,7 +234,7 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
     where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
     jobs = ready.grid._jobs(cells, where, ready.datestamp, None)
     alone = len(cells) == 1 and not _in_own_process(ready.launch)
-    row = next((row for row in registry.ROWS if row.name == algo), None)
+    row = registry.find(algo)
     if row is None:  # a custom function, whose arguments may mean anything
         places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
         lines = _table([("directory", "what happens"), *places])

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spinup import registry
 from spinup.policies.activations import activation
 from spinup.runs import synonyms
 from spinup.runs.arguments import ARGUMENTS, described
@@ -272,9 +273,12 @@ def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.P
 
 
 def backend_of(algo_fn: Callable[..., Any]) -> str:
-    """Return the backend whose folder contains the function's file; '' if it is elsewhere."""
+    """Return the backend of a training function, by its folder or as registered; '' if unknown."""
     parts = source_of(algo_fn).parts
-    return parts[-3] if len(parts) >= 4 and parts[-4] == "algos" else ""
+    if len(parts) >= 4 and parts[-4] == "algos":
+        return parts[-3]
+    row = registry.find(algo_fn.__name__)
+    return "" if row is None else row.backends[0]
 
 
 def source_of(algo_fn: Callable[..., Any]) -> Path:

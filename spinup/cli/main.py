@@ -35,6 +35,7 @@ TOOLS = {
     "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),
     "presets": ("spinup.cli.presets", "list shipped hyperparameters and what they reached"),
+    "new": ("spinup.cli.new", "write the files of an algorithm of your own"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }
 
@@ -66,8 +67,14 @@ def _list(words: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def _is_outside(cmd: str) -> bool:
+    """Return whether a word names an algorithm outside this package, with or without a backend."""
+    return any(cmd == name or cmd.startswith(f"{name}_") for name in registry.outside())
+
+
 def overview() -> str:
     """Return the text of `spinup --help`."""
+    others = "".join(f"\n  {name:<14}installed separately" for name in registry.outside())
     rows = "\n".join(
         f"  {row.name:<14}{'on' if row.on_policy else 'off'}-policy, "
         f"{'any' if len(row.action_spaces) == 4 else _list(row.action_spaces)} actions "
@@ -79,7 +86,7 @@ def overview() -> str:
     return f"""usage: spinup CMD ...        (or python -m spinup.run CMD ...)
 
 Train an algorithm:
-{rows}
+{rows}{others}
   A bare name uses the default backend; {example} selects one.
 
 Other commands:
@@ -118,10 +125,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(version())
         elif cmd in TOOLS:
             return _run_tool(cmd, args)
-        elif cmd.partition("_")[0] in registry.algorithms():
+        elif cmd.partition("_")[0] in registry.algorithms() or _is_outside(cmd):
             parse_and_execute_grid_search(cmd, args)
         else:
-            hint = nearest(cmd, [*registry.exports(), *TOOLS, "help"])
+            known = [*registry.exports(), *registry.outside(), *TOOLS, "help"]
+            hint = nearest(cmd, known)
             raise SpinupError(f"'{cmd}' is not a command: 'spinup help' lists them{hint}")
     except SpinupError as error:
         return fail(error)

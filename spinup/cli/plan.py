@@ -210,8 +210,8 @@ def plan(
     num_cpu = once("num_cpu", 1)
     if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
         raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}")
-    alone = any(row.name == algo_fn.__name__ and not row.mpi for row in registry.ROWS)
-    if alone and (num_cpu == "auto" or num_cpu > 1):
+    row = registry.find(algo_fn.__name__)
+    if row is not None and not row.mpi and (num_cpu == "auto" or num_cpu > 1):
         raise SpinupError(
             f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
             "or use --num_envs for several environments"
@@ -417,7 +417,7 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
 
     An environment that several runs share is tried only once.
     """
-    row = next((row for row in registry.ROWS if row.name == algo), None)
+    row = registry.find(algo)
     tried: list[tuple[Any, Any]] = []
     for cell in cells:
         wanted = (cell.kwargs["env_name"], cell.kwargs.get("env_kwargs"))

@@ -1,8 +1,11 @@
 """Rebuild a saved policy's network from JSON and tensors."""
 
+import inspect
+
 import numpy as np
 import torch
 
+from spinup import registry
 from spinup.envs.space_json import space_from_json
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
@@ -25,7 +28,7 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     Only the library's own classes are built from a file alone. A custom class must be passed as
     `actor_critic`; with `trust_code=True`, it is imported by the name stored in the file.
     """
-    cls = actor_critic or _saved_class(meta.get("class"), trust_code)
+    cls = actor_critic or _saved_class(meta.get("class"), trust_code, meta.get("algo"))
     kwargs = meta.get("ac_kwargs") or {}
     if not isinstance(kwargs, dict):
         raise SpinupError(
@@ -61,9 +64,12 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     return ac.eval()
 
 
-def _saved_class(name, trust_code):
+def _saved_class(name, trust_code, algo=None):
     name = name if isinstance(name, dict) else {}
     key = (str(name.get("module")), str(name.get("qualname")))
+    own = _default_class(algo)
+    if own is not None and key == (own.__module__, getattr(own, "__qualname__", None)):
+        return own
     if key not in KNOWN_CLASSES and not trust_code:
         raise SpinupError(
             f"the policy was saved from the class {key[0]}.{key[1]}, which is not the "
@@ -76,3 +82,12 @@ def _saved_class(name, trust_code):
             f"the class {key[0]}.{key[1]} that the file names cannot be imported ({error}): make "
             "it importable, or pass it as actor_critic"
         ) from error
+
+
+def _default_class(algo):
+    """Return the default networks of an algorithm that the user has installed or registered."""
+    row = registry.find(algo) if isinstance(algo, str) else None
+    if row is None or row.function is None:
+        return None
+    default = inspect.signature(row.function).parameters.get("actor_critic")
+    return default.default if default is not None and callable(default.default) else None

@@ -75,9 +75,9 @@ class Run:
     backend = "numpy"
 
     def __init__(self, algo: str):
-        self.algo, self.row = algo, registry.get(algo)
         self.call = call = current_call()
         self.config = dict(call.arguments)
+        self.algo, self.row = algo, registry.row_of_run(algo, self.config)
         # Record now, not when saving: an environment among the arguments changes with use.
         self.fingerprint = fingerprint(self.config)
         self._defaults = fingerprint(call.defaults)

@@ -1,0 +1,271 @@
+"""The command `spinup new`: write the files of an algorithm of your own.
+
+The algorithm starts as a copy of one of the library's, in a package of its own that can be
+installed. It trains at once; then change what is yours.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import itertools
+import keyword
+import re
+import sys
+import tokenize
+from collections.abc import Sequence
+from pathlib import Path
+
+from spinup import __version__, registry
+from spinup.utils.argparsing import Parser
+from spinup.utils.errors import SpinupError, nearest, one_line
+
+_BACKEND = "pytorch"
+
+_PROJECT = """[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "0.1.0"
+description = "{name}, an algorithm for spinup"
+requires-python = ">=3.10"
+dependencies = ["spinup>={version}"]
+
+# This makes `spinup {name}` known wherever the package is installed.
+[project.entry-points."spinup.algorithms"]
+{name} = "{name}.{name}:{name}"
+
+[tool.setuptools]
+packages = ["{name}"]
+
+[tool.setuptools.package-data]
+{name} = ["config.json", "README.md"]
+"""
+
+_README = """# {name}
+
+## The idea
+
+{name} starts as a copy of {source}, which spinup/algos/{backend}/{source}/README.md explains.
+Write here what is different, and why.
+
+## Hyperparameters
+{table}
+"""
+
+_TEST = '''"""{name} trains, continues exactly after a stop, and has the defaults of its preset."""
+
+import inspect
+import json
+from pathlib import Path
+
+import {name}.{name} as module
+from {name}.{name} import {name}
+
+PRESET = json.loads(Path(module.__file__).with_name("config.json").read_text())
+TINY = {{"steps_per_epoch": 40, "max_ep_len": 20, "ac_kwargs": {{"hidden_sizes": (8,)}}}}
+# Those of them that the algorithm has keep a test short.
+FEW = {{
+    "train_pi_iters": 2,
+    "train_v_iters": 2,
+    "replay_size": 200,
+    "batch_size": 8,
+    "start_steps": 10,
+    "update_after": 10,
+    "update_every": 5,
+    "num_test_episodes": 1,
+}}
+
+
+def train(folder, **changes):
+    known = inspect.signature({name}).parameters
+    few = {{key: value for key, value in FEW.items() if key in known}}
+    logger = {{"output_dir": str(folder), "quiet": True}}
+    {name}(PRESET["env"], logger_kwargs=logger, **{{**TINY, **few, **changes}})
+    lines = (folder / "progress.txt").read_text().splitlines()
+    place = lines[0].split("\\t").index("Time")
+    return [[x for i, x in enumerate(line.split("\\t")) if i != place] for line in lines]
+
+
+def test_it_trains(tmp_path):
+    rows = train(tmp_path / "run", epochs=2)
+    assert len(rows) == 3
+    losses = [float(x) for key, x in zip(rows[0], rows[2]) if key.startswith("Loss")]
+    assert losses and all(abs(loss) < 1e6 for loss in losses)
+
+
+def test_a_stopped_run_continues_exactly(tmp_path):
+    whole = train(tmp_path / "whole", epochs=2)
+    train(tmp_path / "parts", epochs=1)
+    assert train(tmp_path / "parts", epochs=2, resume=True) == whole
+
+
+def test_the_preset_has_the_defaults():
+    parameters = inspect.signature({name}).parameters
+    for key, value in PRESET.items():
+        assert key == "env" or value == parameters[key].default, key
+'''
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `spinup new NAME --from ALGO` and return the exit code."""
+    parser = Parser(
+        "spinup new",
+        description="Write an algorithm of your own, as a package that starts as a copy of another "
+        "algorithm. Nothing that exists is overwritten.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", metavar="NAME", help="its name: a new folder, package and command")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="ALGO",
+        default="vpg",
+        help="the algorithm to start from (default: vpg)",
+    )
+    try:
+        args = parser.parse_args(argv)
+        written = write(args.name, args.source, Path.cwd())
+    except SpinupError as error:
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
+        return 2
+    name = args.name
+    said = {
+        "pyproject.toml": f"makes 'spinup {name}' known once it is installed",
+        f"{name}.py": "the algorithm: losses, update, training loop",
+        "core.py": "its networks",
+        "config.json": "its hyperparameters",
+        "README.md": "its explanation",
+        f"test_{name}.py": "it trains, and continues exactly after a stop",
+    }
+    print(f"Wrote {name}, which starts as a copy of {args.source}:")
+    for path in written:
+        if path.name in said:
+            print(f"  {path!s:<{2 * len(name) + 18}}{said[path.name]}")
+    print(
+        f"\nNext:\n  pip install -e {name}\n  spinup {name} --env "
+        f"{_preset_env(args.source)} --epochs 5\n  python -m pytest {name}"
+    )
+    return 0
+
+
+def write(name: str, source: str, where: Path) -> list[Path]:
+    """Write the package `name` in the folder `where`; return the files, relative to it."""
+    root = where / name
+    if name.isidentifier() and root.exists():
+        raise SpinupError(
+            f"{root} already exists: choose another name, or another folder to run this in"
+        )
+    _check_name(name)
+    # HER has no update of its own: it wraps those of other algorithms.
+    rows = {
+        row.name: row for row in registry.ROWS if row.name != "her" and _BACKEND in row.backends
+    }
+    if source not in rows:
+        raise SpinupError(
+            f"there is no algorithm '{source}' to start from: choose one of {', '.join(rows)}"
+            f"{nearest(source, rows)}"
+        )
+    folder = _folder(source)
+    files = {
+        "pyproject.toml": _PROJECT.format(name=name, version=__version__),
+        f"{name}/__init__.py": "",
+        f"{name}/{name}.py": _renamed(
+            (folder / f"{source}.py").read_text("utf-8"), rows[source], name
+        ),
+        f"{name}/core.py": (folder / "core.py").read_text("utf-8"),
+        f"{name}/config.json": (folder / "config.json").read_text("utf-8"),
+        f"{name}/README.md": _readme(folder, source, name),
+        f"tests/test_{name}.py": _TEST.format(name=name),
+    }
+    try:
+        root.mkdir()
+        for file, text in files.items():
+            (root / file).parent.mkdir(exist_ok=True)
+            (root / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpinupError(
+            f"cannot write {root} ({error.strerror}): choose another folder"
+        ) from error
+    return [Path(name) / file for file in files]
+
+
+def _check_name(name: str) -> None:
+    from spinup.cli.main import TOOLS
+
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+        raise SpinupError(
+            f"'{name}' cannot be the name of an algorithm: use lower-case letters, digits and "
+            "underscores, as in my_algo"
+        )
+    taken = (*registry.algorithms(), *registry.outside())
+    if name in taken or name in (*TOOLS, "help"):
+        what = "an algorithm" if name in taken else "a command"
+        raise SpinupError(f"'{name}' is already {what}: choose another name")
+    if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
+        raise SpinupError(
+            f"there is already a module '{name}', which the new package would hide: choose another "
+            "name"
+        )
+
+
+def _folder(source: str) -> Path:
+    import spinup.algos
+
+    return Path(spinup.algos.__path__[0]) / _BACKEND / source
+
+
+def _preset_env(source: str) -> str:
+    import json
+
+    env: str = json.loads((_folder(source) / "config.json").read_text("utf-8"))["env"]
+    return env
+
+
+def _renamed(text: str, row: registry.Algorithm, name: str) -> str:
+    """Rename an algorithm's function and what it defines; keep what it imports from others."""
+    source = row.name
+    ours = f"spinup.algos.{_BACKEND}.{source}"
+    text = text.replace(f"from {ours} import core\n", f"from {name} import core\n")
+    text = text.replace(f"from {ours}.core import", f"from {name}.core import")
+    text = text.replace(f'TorchRun("{source}")', f'TorchRun("{name}")')
+    text = text.replace(f"python -m {ours}.{source}", f"python -m {name}.{name}")
+    text = text.replace(f"python -m spinup.run {source}", f"spinup {name}")
+    text = text.replace(
+        '"""', f'"""{name}, which starts as a copy of {source}: change what is yours.\n\n', 1
+    )
+    text = text.replace(
+        "The README next to this file lists the differences from the paper",
+        "The README next to this file says what is different from the paper",
+    )
+    pattern = re.compile(rf"{source}(_\w+)?")
+    lines = text.splitlines(keepends=True)
+    places = []
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    for before, token in itertools.pairwise(tokens):
+        imported = token.line.lstrip().startswith(("from ", "import "))
+        named = token.type == tokenize.NAME and pattern.fullmatch(token.string)
+        if named and not imported and before.string != ".":
+            places.append(token.start)
+    for number, column in reversed(places):
+        line = lines[number - 1]
+        lines[number - 1] = line[:column] + name + line[column + len(source) :]
+    call = f"register({name!r}, {name}, action_spaces={row.action_spaces!r})".replace("'", '"')
+    main = '\n\nif __name__ == "__main__":'
+    text = "".join(lines).replace(main, f"\n\n{call}\n{main}")
+    own = "".join(re.findall(rf"^from {name}\b.*\n", text, re.M))
+    text = re.sub(rf"^from {name}\b.*\n", "", text, flags=re.M)
+    imports = list(re.finditer(r"^from spinup\..*\n", text, re.M))
+    first, last = imports[0].start(), imports[-1].end()
+    block = f"from spinup import register\n{text[first:last]}\n{own}"
+    return text[:first] + block + text[last:]
+
+
+def _readme(folder: Path, source: str, name: str) -> str:
+    text = (folder / "README.md").read_text("utf-8")
+    table = text.partition("\n## Hyperparameters\n")[2].partition("\n## ")[0].rstrip()
+    # links relative to the library's folders lead nowhere from here
+    table = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", table)
+    return _README.format(name=name, source=source, backend=_BACKEND, table=table)
