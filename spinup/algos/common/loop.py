@@ -236,45 +236,18 @@ class Loop:
         the global RNGs, which some environments and networks use, are restored afterwards. A run
         that is stopped in between repeats all of the episodes when it is resumed.
         """
-        if not num_test_episodes:
-            return
-        run = self.run
-        globals_before = run.global_state()  # creating an environment may use them too
-        env = run.make_test_env()
-        training = getattr(self.streams, "envs", ())
-        shared = any(_same(env, other) for other in training)
-        episodes = self.streams.state_dict() if shared else None
-        rng = run.seeds.generator("eval", run.epoch)
-        for name in ("action_space", "observation_space"):  # some environments sample from these
-            if not any(getattr(env, name) is getattr(other, name) for other in training):
-                getattr(env, name).seed(int(rng.integers(2**31 - 1)))
-        seeds = rng.integers(2**31 - 1, size=int(num_test_episodes))
-        results = []
-        try:
-            with run.evaluating():
-                for seed in seeds.tolist():
-                    if run.stop_requested():
-                        raise StopTraining
-                    results.append(self.test_episode(env, get_action, seed))
-            if not shared:
-                run.test_kept.mark()
-        finally:
-            if episodes is not None:  # env_fn returned the training environment itself
-                self.streams.load_state_dict(episodes)
-            run.set_global_state(globals_before)
-        self._tests = {name: np.array([r[name] for r in results]) for name in results[0]}
+        if num_test_episodes:
+            from spinup.algos.common.evaluation import play_tests
+
+            self._tests = play_tests(self, get_action, int(num_test_episodes))
 
     def test_episode(
         self, env: Any, get_action: Callable[[Any], Any], seed: int
     ) -> dict[str, float]:
         """Run one episode; return its return and its length."""
-        o, _ = env.reset(seed=seed)
-        ret, length, over = 0.0, 0, False
-        while not over:
-            o, r, terminated, truncated, _ = env.step(get_action(o))
-            ret, length = ret + float(r), length + 1
-            over = terminated or truncated or length >= self.run.config["max_ep_len"]
-        return {"TestEpRet": ret, "TestEpLen": float(length)}
+        from spinup.algos.common.evaluation import play_test
+
+        return play_test(env, get_action, seed, self.run.config["max_ep_len"])
 
     # ---- logging -------------------------------------------------------------------------------
 
@@ -365,7 +338,3 @@ class Loop:
         self._changed = state["acted_after"] != self.updates
         self._update_rng.bit_generator.state = state["update_rng"]
         self._measured = {k: [v] if v.size else [] for k, v in state["measured"].items()}
-
-
-def _same(a: Any, b: Any) -> bool:
-    return getattr(a, "unwrapped", a) is getattr(b, "unwrapped", b)

@@ -1,0 +1,62 @@
+"""Test episodes: how well the policy does without exploration, measured beside training."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spinup.runs.signals import StopTraining
+from spinup.utils.mpi_tools import proc_id
+
+
+def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str, np.ndarray]:
+    """Run `n` episodes for `Loop.evaluate`; return what they measured, one entry per episode.
+
+    Off-policy, a signal stops the run between two episodes, and a resumed run repeats them all. An
+    on-policy run has already learned from its epoch and must finish it first. Of several processes,
+    only the first one runs the episodes, so that their number makes no difference.
+    """
+    run = loop.run
+    if proc_id() != 0:
+        return dict.fromkeys(("TestEpRet", "TestEpLen"), np.zeros(0))
+    globals_before = run.global_state()  # creating an environment may use them too
+    env = run.make_test_env()
+    training = getattr(loop.streams, "envs", ())
+    shared = any(_same(env, other) for other in training)
+    episodes = loop.streams.state_dict() if shared else None
+    rng = run.seeds.generator("eval", run.epoch)
+    for name in ("action_space", "observation_space"):  # some environments sample from these
+        if not any(getattr(env, name) is getattr(other, name) for other in training):
+            getattr(env, name).seed(int(rng.integers(2**31 - 1)))
+    seeds = rng.integers(2**31 - 1, size=n)
+    results = []
+    try:
+        with run.evaluating():
+            for seed in seeds.tolist():
+                if not loop.on_policy and run.stop_requested():
+                    raise StopTraining
+                results.append(loop.test_episode(env, get_action, seed))
+        if not shared:
+            run.test_kept.mark()
+    finally:
+        if episodes is not None:  # env_fn returned the training environment itself
+            loop.streams.load_state_dict(episodes)
+        run.set_global_state(globals_before)
+    return {name: np.array([r[name] for r in results]) for name in results[0]}
+
+
+def play_test(
+    env: Any, get_action: Callable[[Any], Any], seed: int, max_ep_len: float
+) -> dict[str, float]:
+    """Run one episode; return its return and its length."""
+    o, _ = env.reset(seed=seed)
+    ret, length, over = 0.0, 0, False
+    while not over:
+        o, r, terminated, truncated, _ = env.step(get_action(o))
+        ret, length = ret + float(r), length + 1
+        over = terminated or truncated or length >= max_ep_len
+    return {"TestEpRet": ret, "TestEpLen": float(length)}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return getattr(a, "unwrapped", a) is getattr(b, "unwrapped", b)
