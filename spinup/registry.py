@@ -132,10 +132,12 @@ def resolve(spec: str) -> tuple[str, str]:
         if spec.startswith(row.name + "_") and spec[len(row.name) + 1 :] in row.backends:
             return row.name, spec[len(row.name) + 1 :]
     for name in (*outside(), *algorithms()):
-        if spec == name or spec.startswith(name + "_"):
+        if spec == name:
+            return name, get(name).default_backend()
+        if spec.startswith(name + "_"):
             row, backend = get(name), spec[len(name) + 1 :]
-            if backend in ("", *row.backends):
-                return name, backend or row.default_backend()
+            if backend in row.backends:
+                return name, backend
             raise SpinupError(
                 f"'{name}' has no backend '{backend}': it has {', '.join(row.backends)}"
                 f"{nearest(backend, row.backends)}"

@@ -13,6 +13,7 @@ import pytest
 
 import spinup.analysis.compare
 import spinup.analysis.plot
+import spinup.cli.new
 import spinup.policies.export
 import spinup.policies.play
 import spinup.quickstart
@@ -92,6 +93,7 @@ def parse(words, monkeypatch):
     report = spinup.policies.export.Report(1, 0.0, 0)
     monkeypatch.setattr(spinup.policies.export, "export_onnx", lambda *a, **k: report)
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
+    monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     rest = spinup_words(words)
     if rest is not None:
         if rest[0] in run.TOOLS or rest[0] == "help":

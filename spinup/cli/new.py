@@ -212,9 +212,7 @@ def _check_name(name: str) -> None:
 
 
 def _folder(source: str) -> Path:
-    import spinup.algos
-
-    return Path(spinup.algos.__path__[0]) / _BACKEND / source
+    return Path(registry.__file__).parent / "algos" / _BACKEND / source
 
 
 def _preset_env(source: str) -> str:
