@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         )
+    for name in registry.outside():  # not imported here: a broken package must not break the list
+        print(f"{name.ljust(widths[0])}  installed separately")
     print("\n'spinup ALGO --help' explains the arguments, 'spinup presets ALGO' its presets.")
     return 0
 

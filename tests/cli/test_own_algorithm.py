@@ -275,7 +275,8 @@ def broken(tmp_path, monkeypatch, source):
 def test_a_broken_package_is_one_sentence_and_only_when_it_is_used(tmp_path, monkeypatch, capsys):
     broken(tmp_path, monkeypatch, "raise RuntimeError('bad\\nnews')")
     assert "bad_one" in registry.outside()
-    assert main(["--help"]) == 0 and "bad_one" in capsys.readouterr().out
+    for listing in ("--help", "algos"):
+        assert main([listing]) == 0 and "bad_one" in capsys.readouterr().out
     assert registry.resolve("ppo") == ("ppo", "pytorch")
     assert "bad_one_module" not in sys.modules
     assert main(["bad_one", "--env", "CartPole-v1"]) == 2
