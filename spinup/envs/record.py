@@ -16,7 +16,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from spinup.envs.adapter import Adapter, layers
 
-__all__ = ["env_record", "wrapper_records"]
+__all__ = ["env_record", "is_plain", "wrapper_records"]
 
 
 def env_record(env: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def env_record(env: Any) -> dict[str, Any]:
     exact = None
     if kwargs is not None:
         kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
-        exact = all(_is_plain(v) for v in kwargs.values())
+        exact = all(is_plain(v) for v in kwargs.values())
         kwargs = {k: _to_json(v) for k, v in kwargs.items()}
     limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
     limits.append(getattr(spec, "max_episode_steps", None))
@@ -94,14 +94,14 @@ def _record(wrapper: Any) -> dict[str, Any]:
     }
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Test whether `_to_json` preserves the value (a tuple or an array becomes a list)."""
     if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+        return all(isinstance(k, str) and is_plain(v) for k, v in value.items())
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     if isinstance(value, np.ndarray | np.generic):
-        return _is_plain(value.tolist())
+        return is_plain(value.tolist())
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, bool | int | str)
@@ -114,7 +114,7 @@ def _to_json(value: Any) -> Any:
         return [_to_json(v) for v in value]
     if isinstance(value, np.ndarray | np.generic):
         return _to_json(value.tolist())
-    return value if _is_plain(value) else repr(value)
+    return value if is_plain(value) else repr(value)
 
 
 def _encode(value: Any) -> Any:

@@ -115,7 +115,7 @@ def _rewrapped(
         warnings.warn(
             f"the policy was trained in {env_id} with {printable(', '.join(missing))}, which "
             "cannot be rebuilt from a file: pass env=... to test it as it was trained",
-            stacklevel=4,
+            stacklevel=5,
         )
     return adapt_env(made)
 

@@ -11,6 +11,7 @@ only pickles, which can run arbitrary code when opened, so they need `trust_pick
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ from spinup.policies.video import prepare_headless_rendering
 from spinup.utils.errors import SpinupError
 
 GetAction = Callable[[Any], Any]
+# File names of saves; the group is the number.
+_POLICY, _MODEL = r"policy(\d*)\.json", r"model(\d*)\.pt"
+
+
+class NoEnvironment(SpinupError, UserWarning):
+    """The environment of a saved policy cannot be rebuilt."""
 
 
 def load_policy_and_env(
@@ -38,15 +45,19 @@ def load_policy_and_env(
 ) -> tuple[Any, GetAction]:
     """Load a saved policy and create the environment that it was trained in.
 
+    If that environment cannot be rebuilt, it is None, with a warning that says why.
+
     Args:
         fpath: Run directory.
-        itr: Number of the save; 'last' or -1 means the unnumbered save, or else the newest.
+        itr: Number of the save; 'last' or -1 means the highest number, or else the unnumbered save.
+            None means the unnumbered save, or else the highest number.
         deterministic: Take the most likely action instead of a sample.
         env: Environment to use instead: an id, a function that creates it, or an instance.
         env_kwargs: Environment arguments that override the saved ones; only with an id.
         actor_critic: The network's class, if it is not one of the library's.
-        trust_pickle: Allow the file to run code: open pickles (runs of the original Spinning Up),
-            and import the modules of the network and the environment that the file names.
+        trust_pickle: Allow the file to run code: open pickles (runs of the original Spinning Up
+            and of your own algorithms), and import the modules of the network and the environment
+            that the file names.
         render_mode: The environment's render mode: 'human', 'rgb_array' or None.
         seed: Seed for sampling actions; None picks a random seed.
 
@@ -66,14 +77,42 @@ def load_policy_and_env(
         trust_pickle=trust_pickle,
         seed=seed,
     )
-    if meta is not None:
-        made = saved_env(env, env_kwargs, meta, render_mode, trust_pickle)
+    try:
+        made = _environment(folder, itr, meta, env, env_kwargs, render_mode, trust_pickle)
+    except SpinupError as error:
+        if env is not None or env_kwargs:
+            raise
+        warnings.warn(NoEnvironment(str(error)), stacklevel=2)
+        made = None
+    return made, act_in(None if made is None else made.action_space)
+
+
+def _environment(
+    folder: Path,
+    itr: int | str | None,
+    meta: dict[str, Any] | None,
+    env: Any,
+    env_kwargs: Mapping[str, Any] | None,
+    render_mode: str | None,
+    trust: bool,
+) -> Any:
+    """Return the given environment or the run's own: from its description or, if trusted, pickle.
+
+    `meta` is None for runs that have no description.
+    """
+    if meta is None:
+        if env is None:
+            return _unpickle_env(folder, itr)
+        return given_env(env, env_kwargs, render_mode)
+    try:
+        made = saved_env(env, env_kwargs, meta, render_mode, trust)
         check_spaces_agree(meta, made)
-    elif env is not None:
-        made = given_env(env, env_kwargs, render_mode)
-    else:
+    except SpinupError:
+        if env is not None or env_kwargs or not trust or not (folder / "vars.pkl").is_file():
+            raise
         made = _unpickle_env(folder, itr)
-    return made, act_in(made.action_space)
+        check_spaces_agree(meta, made)
+    return made
 
 
 def load_pytorch_policy(
@@ -148,19 +187,17 @@ def _load_pytorch(
     meta: dict[str, Any] | None = None
     if has_safe_policy(folder):
         meta, ac = load_module(folder, itr, actor_critic, trust_pickle)
+        if not has_spaces(meta):
+            meta = None
     else:
         ac = load_pickled_module(folder, itr, trust_pickle)
 
     def act_in(action_space: Any) -> GetAction:
-        if getattr(ac, "action_space", None) is None:  # missing in the original's modules
-            if action_space is None:
-                raise SpinupError(
-                    f"the module pickled in {folder} has no action space: use "
-                    "load_policy_and_env with env=..."
-                )
-            ac.action_space = action_space
+        space = getattr(ac, "action_space", None)  # missing in the original's modules
         rng = np.random.default_rng(seed)
-        get_action: GetAction = make_get_action(ac, deterministic, rng)
+        get_action: GetAction = make_get_action(
+            ac, deterministic, rng, action_space if space is None else space
+        )
         return get_action
 
     return meta, act_in
@@ -181,27 +218,41 @@ LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _l
 def load_module(
     folder: Path, itr: int | str | None, actor_critic: Any = None, trust: bool = False
 ) -> tuple[dict[str, Any], Any]:
-    """Load the run's description and rebuild its network from JSON and safetensors."""
+    """Load the run's description and rebuild its network from JSON and safetensors.
+
+    If that is impossible and the file is trusted, the network comes from its pickle. This is the
+    case if `has_spaces` is false, or if `ac_kwargs` contains objects such as a class.
+    """
     from spinup.policies.networks import load_actor_critic
     from spinup.policies.saved import load_policy
 
-    number = which_save(itr)
-    saved = saved_numbers(folder)
-    if number != "last" and number not in saved:
-        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
+    number = chosen_save(folder, itr, _POLICY)
     meta, tensors = load_policy(folder, number)
-    missing = [key for key in ("observation_space", "action_space") if key not in meta]
-    if missing:
-        raise SpinupError(
-            f"the policy in {folder} was saved without its {' and '.join(missing)}: "
-            "save it with setup_pytorch_saver(ac, policy_meta=...)"
-        )
-    return meta, load_actor_critic(meta, tensors, actor_critic, trust_code=trust)
+    try:
+        if not has_spaces(meta):
+            raise SpinupError(
+                f"the policy in {folder} was saved without its spaces: if you trust its author, "
+                "pass trust_pickle=True (--trust-pickle); to load it without, save it with "
+                "setup_pytorch_saver(ac, policy_meta=...)"
+            )
+        return meta, load_actor_critic(meta, tensors, actor_critic, trust_code=trust)
+    except SpinupError:
+        pickled = number in saved_numbers(folder, _MODEL)
+        if actor_critic is not None or not trust or not pickled:
+            raise
+    return meta, load_pickled_module(folder, number, trust)
 
 
-def which_save(itr: int | str | None) -> int | str:
-    """Return a number, or 'last' for any of its spellings (the original uses '' and -1)."""
-    if itr is None or itr in ("", "last", -1, "-1"):
+def has_spaces(meta: Mapping[str, Any]) -> bool:
+    """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
+    return "observation_space" in meta and "action_space" in meta
+
+
+def which_save(itr: int | str | None) -> int | str | None:
+    """Return a number, 'last' for its other spelling, -1, or None for the unnumbered save."""
+    if itr is None or itr == "":
+        return None
+    if itr in ("last", -1, "-1"):
         return "last"
     try:
         return int(itr)
@@ -209,19 +260,30 @@ def which_save(itr: int | str | None) -> int | str:
         raise SpinupError(f"itr must be the number of a save or 'last', not {itr!r}") from None
 
 
-def saved_numbers(folder: Path, kind: str = r"policy(\d*)\.json") -> list[int | None]:
-    """Return the sorted numbers of a run directory's saves; None is the unnumbered save."""
+def chosen_save(folder: Path, itr: int | str | None, kind: str) -> int | None:
+    """Return the number of the save that `itr` selects; None is the unnumbered save."""
+    number, saved = which_save(itr), saved_numbers(folder, kind)
+    if number == "last" or (number is None and None not in saved):
+        return saved[-1]
+    if number not in saved:
+        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
+    return number  # type: ignore[return-value]
+
+
+def saved_numbers(folder: Path, kind: str = _POLICY) -> list[int | None]:
+    """Return the sorted numbers of a run directory's saves, after None for the unnumbered one."""
     found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
     numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
-    return numbers + [None] if "" in found else numbers
+    return [None] + numbers if "" in found else numbers
 
 
 def _listed(numbers: Sequence[int | None]) -> str:
     """Format the numbers of saves for a message."""
-    shown = ["the last one (-1)" if n is None else str(n) for n in numbers]
+    shown = [str(n) for n in numbers if n is not None]
+    shown += ["the last one (-1)"] if None in numbers else []
     if len(shown) > 12:
         shown = [*shown[:5], "...", *shown[-6:]]
-    return ", ".join(shown) if shown else "none"
+    return ", ".join(shown)
 
 
 def check_seed(seed: Any) -> None:
@@ -234,16 +296,12 @@ def check_seed(seed: Any) -> None:
 
 
 def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any:
-    number = which_save(itr)
-    saved = saved_numbers(folder, r"model(\d*)\.pt")
-    if not saved:
+    if not saved_numbers(folder, _MODEL):
         below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
         such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
         wanted = such or "the run directory of a trained policy"
         raise SpinupError(f"{folder} contains no saved policy: pass {wanted}")
-    if number != "last" and number not in saved:
-        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
-    which = saved[-1] if number == "last" else number
+    which = chosen_save(folder, itr, _MODEL)
     path = _saves(folder) / f"model{'' if which is None else which}.pt"
     if not trust:
         raise SpinupError(
@@ -268,19 +326,27 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
 
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
-    """Unpickle the environment of an original Spinning Up run; only for trusted pickles."""
+    """Unpickle the environment that `save_state({'env': env})` saved; only for trusted pickles."""
+    number = chosen_save(folder, itr, _POLICY if has_safe_policy(folder) else _MODEL)
+    path = folder / ("vars.pkl" if number is None else f"vars{number}.pkl")
+    if not path.is_file():
+        path = folder / "vars.pkl"
+    try:
+        return given_env(_unpickle(path)["env"], None, None)
+    except Exception as error:  # unpickling can raise anything that the pickled classes raise
+        raise SpinupError(
+            f"the environment saved in {path} cannot be opened ({error!r}): "
+            "pass one with env=... (--env)"
+        ) from error
+
+
+def _unpickle(path: Path) -> Any:
+    """Open a trusted pickle; the original wrote its own with joblib, which pickle cannot read."""
     import pickle
 
-    number = which_save(itr)
-    names = ["vars.pkl"] if number == "last" else [f"vars{number}.pkl", "vars.pkl"]
-    problem: Exception | None = None
-    for name in names:
-        try:
-            with open(folder / name, "rb") as file:
-                return given_env(pickle.load(file)["env"], None, None)
-        except Exception as error:  # unpickling can raise anything that the pickled classes raise
-            problem = error
-    raise SpinupError(
-        f"the environment saved in {folder} cannot be opened ({problem!r}): "
-        "pass one with env=... (--env)"
-    ) from problem
+    try:
+        import joblib
+    except ImportError:
+        with open(path, "rb") as file:
+            return pickle.load(file)
+    return joblib.load(path)

@@ -35,7 +35,17 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
             f"the saved ac_kwargs are {str(kwargs)[:80]}, not a dict of arguments: save the policy "
             "again"
         )
-    kwargs = dict(kwargs)
+    inexact = meta.get("inexact_ac_kwargs")
+    objects = [name for name in kwargs if isinstance(inexact, list) and name in inexact]
+    if objects and actor_critic is None:
+        raise SpinupError(
+            f"the policy was trained with objects in ac_kwargs ({', '.join(objects)}), which only "
+            "its pickle contains: trust the pickle with trust_pickle=True, or pass "
+            f"actor_critic=partial(CLASS, {'=..., '.join(objects)}=...)"
+        )
+    # The file has only the text of an object, so the caller's own takes precedence.
+    passed = [name for name in objects if name in getattr(actor_critic, "keywords", {})]
+    kwargs = {name: value for name, value in kwargs.items() if name not in passed}
     if isinstance(kwargs.get("activation"), str):
         kwargs["activation"] = activation(kwargs["activation"], "pytorch")
     observation_space = space_from_json(meta["observation_space"])

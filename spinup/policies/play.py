@@ -13,6 +13,7 @@ import argparse
 import math
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 
 from spinup.policies.loading import (
     GetAction,
+    NoEnvironment,
     check_seed,
     has_safe_policy,
     load_policy_and_env,
@@ -272,16 +274,18 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
     episodes = args.episodes if args.episodes is not None else (1 if args.video else 100)
     if args.video:
         check_clip(args.video)
-    env, get_action = load_policy_and_env(
-        args.fpath,
-        "last" if args.itr < 0 else args.itr,
-        args.deterministic,
-        env=args.env,
-        env_kwargs=env_kwargs,
-        trust_pickle=args.trust_pickle,
-        render_mode="rgb_array" if args.video else None,
-        seed=args.seed,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoEnvironment)  # a command cannot continue without one
+        env, get_action = load_policy_and_env(
+            args.fpath,
+            "last" if args.itr < 0 else args.itr,
+            args.deterministic,
+            env=args.env,
+            env_kwargs=env_kwargs,
+            trust_pickle=args.trust_pickle,
+            render_mode="rgb_array" if args.video else None,
+            seed=args.seed,
+        )
     try:
         longest = _longest(args.fpath, args.itr, env) if args.len is None else args.len
         if args.video:

@@ -28,13 +28,13 @@ def load_policy(
 
     Args:
         path: a run directory, or its ``pyt_save`` folder.
-        itr: the number of the save. None, ``'last'`` and -1 select the save without a number or, if
-            there is none, the save with the highest number.
+        itr: the number of the save. ``'last'`` and -1 select the save with the highest number or,
+            if there is none, the save without a number. None prefers the save without a number.
     """
     folder = Path(path)
     if (folder / "pyt_save").is_dir():
         folder = folder / "pyt_save"
-    name = f"policy{_newest(folder) if itr in (None, 'last', -1) else save_number(itr)}"
+    name = f"policy{_number(folder, itr) if itr in (None, 'last', -1) else save_number(itr)}"
     try:
         meta = json.loads(read_file(folder / f"{name}.json"))
     except OSError as error:
@@ -78,9 +78,9 @@ def _hash(meta: dict[str, Any]) -> str:
         return ""  # deeper than any file that was saved
 
 
-def _newest(folder: Path) -> str:
-    """Return the number of the newest policy, or '' if a policy without a number exists."""
-    if (folder / "policy.json").exists():
+def _number(folder: Path, itr: int | str | None) -> str:
+    """Return the highest number of a policy; '' for the policy without a number."""
+    if itr is None and (folder / "policy.json").exists():
         return ""
     numbers_found = [
         int(m[1])

@@ -20,7 +20,6 @@ import io
 import json
 import numbers
 import os
-import pickle
 import re
 import tempfile
 import time
@@ -367,20 +366,23 @@ class Logger:
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
         """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
 
-        The pickle is for user code; this library never reads it. If the state cannot be pickled,
-        it is skipped with one warning; a disk error is raised.
+        The pickle is for user code; this library reads it only if the user trusts pickles. If the
+        state cannot be pickled, it is skipped with one warning; a disk error is raised.
         """
         if proc_id() != 0:
             return
         self.check_owner()
         if state_dict:
-            self._write_pickle(f"vars{save_number(itr)}.pkl", state_dict, pickle.dump)
+            import cloudpickle  # also pickles classes and functions of a script or a notebook
+
+            self.write_pickle(f"vars{save_number(itr)}.pkl", state_dict, cloudpickle.dump)
         if hasattr(self, "tf_saver_elements"):
             self._tf_simple_save(itr)
         if hasattr(self, "pytorch_saver_elements"):
             self._pytorch_simple_save(itr)
 
-    def _write_pickle(self, name: str, what: Any, dump: Callable[[Any, io.BytesIO], None]) -> None:
+    def write_pickle(self, name: str, what: Any, dump: Callable[[Any, io.BytesIO], None]) -> None:
+        """Write what ``dump`` pickles; if it fails, skip the file with one notice."""
         buffer = io.BytesIO()
         try:
             dump(what, buffer)
@@ -418,7 +420,7 @@ class Logger:
 
         what, number, folder = self.pytorch_saver_elements, save_number(itr), self.path("pyt_save")
         own_folder(folder)
-        self._write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
+        self.write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
         if isinstance(what, torch.nn.Module):
             save_policy(folder, number, what, self._policy_meta)
 

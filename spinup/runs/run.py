@@ -156,6 +156,7 @@ class Run:
         self._limit_threads()
         keep_freed_memory()
         self.save_config()
+        self._save_env()
         seed_globals(self.seeds.integer("global"))
         self._signals.catch()
         self._closers.append(self._signals.release)
@@ -165,6 +166,14 @@ class Run:
         if resume:
             where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
+
+    def _save_env(self) -> None:
+        """Pickle the environment before its first reset, for user code that reads `vars.pkl`."""
+        env = self.streams[0].local_env
+        if proc_id() == 0 and env is not None and not (self.output_dir / "vars.pkl").exists():
+            from spinup.runs.env_saver import save_env
+
+            save_env(self.logger, env)
 
     def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
         """Return the state and folder of the newest checkpoint to continue from, or two Nones."""
@@ -428,15 +437,20 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """Return the metadata from which a policy's network and environment are rebuilt."""
+        from spinup.envs.record import is_plain
         from spinup.envs.space_json import space_to_json
         from spinup.utils.serialization_utils import convert_json
 
+        ac_kwargs = dict(self.config["ac_kwargs"])
         return {
             "algo": self.algo,
             "backend": self.backend,
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),
-            "ac_kwargs": convert_json(dict(self.config["ac_kwargs"])),
+            "ac_kwargs": convert_json(ac_kwargs),
+            "inexact_ac_kwargs": [
+                name for name in ac_kwargs if name != "activation" and not is_plain(ac_kwargs[name])
+            ],
             "env": self.env_record,
             "max_ep_len": self.config["max_ep_len"],
         }

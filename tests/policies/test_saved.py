@@ -28,7 +28,10 @@ def save_policies(folder, *itrs):
     ("saved", "asked", "expected"),
     [
         ([None, 3], None, -1),
-        ([None, 3], "last", -1),
+        ([None, 3], "last", 3),
+        ([3, None], -1, 3),
+        ([None], "last", -1),
+        ([2, 10, 9], None, 10),
         ([2, 10, 9], "last", 10),
         ([2, 10, 9], -1, 10),
         ([None, 2, 10], 2, 2),

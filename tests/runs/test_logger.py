@@ -668,7 +668,7 @@ def test_what_cannot_be_pickled_gives_one_warning_each_and_the_policy_is_saved(t
     logger.setup_pytorch_saver(model)
     capsys.readouterr()
     for itr in (None, 1, 2):
-        logger.save_state({"env": lambda: 0}, itr)
+        logger.save_state({"env": threading.Lock()}, itr)
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not list(tmp_path.glob("vars*.pkl")) and not list(tmp_path.glob("pyt_save/model*.pt"))
     assert load_policy(tmp_path, 2)[1]["weight"].shape == (1, 1)

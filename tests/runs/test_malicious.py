@@ -109,6 +109,7 @@ def outcome(action, *args):
     """'ok', or the sentence that an action ended in; anything else that it raises is a failure."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # damaged checkpoints are passed over with a warning
+        warnings.simplefilter("error", loading.NoEnvironment)
         try:
             action(*args)
         except SpinupError as error:

@@ -130,13 +130,15 @@ def _actor(ac):
 def make_get_action(ac, deterministic=False, rng=None, action_space=None):
     """Return a function from one observation to the action to send to the environment.
 
-    The action is clipped to the bounds and has the action space's shape. `rng` is the RNG for
-    sampling (a new one by default).
+    The action is clipped to the bounds and has the action space's shape, if the space is known.
+    `rng` is the RNG for sampling (a new one by default).
     """
     rng = rng or np.random.default_rng()
     if hasattr(type(ac), "make_get_action"):  # its networks see only part of the observation
         return ac.make_get_action(deterministic, rng)
-    to_env = env_actions(action_space or ac.action_space)
+    if action_space is None:
+        action_space = getattr(ac, "action_space", None)
+    to_env = (lambda act: act) if action_space is None else env_actions(action_space)
     if _is_default(ac):
         policy = NetPolicy(_actor(ac))
         net, sample, mode = policy.net, policy.sample, policy.mode

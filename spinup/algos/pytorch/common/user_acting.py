@@ -88,7 +88,7 @@ def make_user_get_action(ac, deterministic, to_env):
             "sampled: write act(self, obs, deterministic=False)"
         )
     kwargs = {"deterministic": True} if deterministic and chooses else {}
-    device = next((p.device for p in ac.parameters()), None)
+    device = next((p.device for p in getattr(ac, "parameters", list)()), None)
 
     def get_action(obs):
         act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32, device=device), **kwargs)
