@@ -96,7 +96,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     rest = spinup_words(words)
     if rest is not None:
-        if rest[0] in run.TOOLS or rest[0] == "help":
+        if rest[0] in run.TOOLS or rest[0] in ("help", "--version"):
             assert run.main(rest) == 0
         else:
             planned(registry.load(rest[0]), rest[1:])
@@ -160,7 +160,7 @@ def test_a_wrong_command_is_noticed(line, monkeypatch):
 def tiny(words):
     """A command with a budget for a test: the last of each flag below wins over the text's."""
     rest = spinup_words(words)
-    if rest is not None and (rest[0] in run.TOOLS or rest[0] == "help"):
+    if rest is not None and (rest[0] in run.TOOLS or rest[0] in ("help", "--version")):
         return words
     if wants_help(words):
         return words

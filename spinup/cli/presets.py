@@ -68,16 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     algo = parser.parse_args(argv).algo
     rows = [registry.get(algo)] if algo else registry.ROWS
     results = reached()
-    lines = [f"{'algorithm':<10} {'--preset':<22} {'steps':>9}  returns of seeds 0, 1 and 2"]
+    lines = [f"{'algorithm':<10} {'--preset':<19} {'steps':>8}  returns of seeds 0, 1 and 2"]
     for row in rows:
         for name in names(row.name):
             result = results.get(f"{row.name}-{name}")
-            text = f"{'':>9}  not measured"
+            text = f"{'':>8}  not measured"
             if result is not None:
-                shown = "  ".join(f"{_number(value):>6}" for value in result["returns"])
+                shown = " ".join(f"{_number(value):>6}" for value in result["returns"])
                 of = "" if result["of"] == "return" else f"  ({result['of']})"
-                text = f"{result['steps']:>9,}  {shown}{of}"
-            lines.append(f"{row.name:<10} {name:<22} {text}".rstrip())
+                text = f"{result['steps']:>8,}  {shown}{of}"
+            lines.append(f"{row.name:<10} {name:<19} {text}".rstrip())
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
