@@ -158,7 +158,7 @@ class Run:
         self.save_config()
         self._save_env()
         seed_globals(self.seeds.integer("global"))
-        self._signals.catch()
+        self._signals.catch(self._stop_soon)
         self._closers.append(self._signals.release)
         if config["progress"] and proc_id() == 0:
             self._show_bar(0 if saved is None else saved["total_steps"])
@@ -231,6 +231,11 @@ class Run:
     def stop_requested(self) -> bool:
         """Return whether the run was asked to stop; called before every step."""
         return self._signals.poll()
+
+    def _stop_soon(self) -> None:
+        """Called by the signal handler: do not wait forever for environments in other processes."""
+        for streams in self.streams:
+            streams.stop_soon()
 
     def agree_on_signal(self) -> None:
         """Tell every process which signal stops the run."""

@@ -1,8 +1,10 @@
 """Stopping a run with a signal, and how the process then exits."""
 
+import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from spinup.utils.mpi_job import JOB_VARIABLE
@@ -10,6 +12,8 @@ from spinup.utils.mpi_tools import most, num_procs, sign_of_life
 
 # The signal as which the MPI launcher forwards all others; Windows has none.
 FORWARDED = {signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set()
+# The signal that arrives when a terminal closes: from the kernel, and again from the shell.
+HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
 
 
 class StopTraining(Exception):
@@ -17,17 +21,27 @@ class StopTraining(Exception):
 
 
 class Signals:
-    """Stops a run on SIGINT or SIGTERM once its step is saved; a second signal stops it at once."""
+    """Stops a run once its step is saved; a second signal stops it at once.
+
+    The signals are SIGINT, SIGTERM and SIGHUP, which arrives when the terminal closes.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
+        self._on_stop: Callable[[], None] | None = None
 
-    def catch(self) -> None:
-        """Install the handlers if this is the main thread, the only one where Python allows it."""
+    def catch(self, on_stop: Callable[[], None] | None = None) -> None:
+        """Install the handlers if this is the main thread, the only one where Python allows it.
+
+        `on_stop` is called when the first signal arrives.
+        """
         if threading.current_thread() is not threading.main_thread():
             return
+        self._on_stop = on_stop
         stops = [signal.SIGINT, signal.SIGTERM]
+        # nohup ignores SIGHUP, and it stays ignored
+        stops += [n for n in HANGUP if signal.getsignal(n) != signal.SIG_IGN]
         if num_procs() > 1:
             stops += FORWARDED
         self._before = {number: signal.getsignal(number) for number in stops}
@@ -37,8 +51,13 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         self.received = number
         self.release()
-        for forwarded in FORWARDED & self._before.keys():  # the launcher may send one per machine
-            signal.signal(forwarded, signal.SIG_IGN)
+        # Only one of each counts: the launcher may send its signal once per machine.
+        for repeated in (FORWARDED | HANGUP) & self._before.keys():
+            signal.signal(repeated, signal.SIG_IGN)
+        if number in HANGUP:
+            _leave_closed_terminal()
+        if self._on_stop is not None:
+            self._on_stop()
 
     def release(self) -> None:
         """Restore the previous handlers."""
@@ -63,3 +82,13 @@ class Signals:
         if self.received == signal.SIGINT and num_procs() == 1:
             raise KeyboardInterrupt from None
         raise SystemExit(128 + self.received) from None
+
+
+def _leave_closed_terminal() -> None:
+    """Discard output to a terminal that is gone: writing there would raise an error."""
+    for fd in (1, 2):
+        try:
+            os.write(fd, b"")
+        except OSError:
+            with contextlib.closing(open(os.devnull, "wb")) as null:
+                os.dup2(null.fileno(), fd)

@@ -219,7 +219,8 @@ class _Forwarder:
             self.signal = number
             # mpirun would end its processes on SIGINT or SIGTERM, but forwards SIGUSR1 to them.
             self._process.send_signal(signal.SIGUSR1)
-        elif self._process.poll() is None:
+        # When a terminal closes, the kernel and the shell both send SIGHUP.
+        elif number != signal.SIGHUP and self._process.poll() is None:
             self._process.terminate()
 
     def restore(self) -> None:

@@ -16,6 +16,7 @@ algorithm), and what shall happen on the way:
 - `again`: a second `out`: call the algorithm twice in this process
 - `thread`: call it in a thread that is not the main one
 - `dump`: write the returned network's tensors to this file
+- `patience`: seconds that a stop waits for an environment in a worker process
 - `file_limit`: no file may grow beyond so many bytes, which a full disk looks like
 """
 
@@ -45,7 +46,7 @@ from torch.distributions import Categorical, Normal
 
 from spinup import registry
 from spinup.algos.common import replay
-from spinup.envs import make_env
+from spinup.envs import make_env, workers
 
 replay._CHUNK_BYTES = 4096  # so that a small buffer is several pieces, too
 
@@ -85,11 +86,15 @@ class Trouble(gym.Wrapper):
             raise ArithmeticError("this environment fails on purpose")
         elif self.do == "fill":
             fill_disk(self.path)
+        elif self.do == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
         elif self.do == "wait":
             time.sleep(60)
         else:
             for name in self.do.split("+"):
-                if name.startswith("GROUP"):
+                if name == "SLOW":
+                    time.sleep(2)
+                elif name.startswith("GROUP"):
                     os.killpg(os.getpgid(self.trainer), getattr(signal, name[5:]))
                 else:
                     os.kill(self.trainer, getattr(signal, name))
@@ -442,6 +447,7 @@ def train(spec):
     env_process = os.getpid()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     calls = die_at_call(**spec["at_call"]) if "at_call" in spec else [0]
+    workers._PATIENCE = spec.get("patience", workers._PATIENCE)
     if "file_limit" in spec:
         import resource
 

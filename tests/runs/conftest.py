@@ -168,7 +168,8 @@ class Runs:
 
 def described(spec, out, **changes):
     """`spec` with its run directory; `changes` go to the algorithm unless child.py knows them."""
-    own = ("at_step", "at_call", "disturb", "again", "thread", "dump", "file_limit", "env", "algo")
+    own = ("at_step", "at_call", "disturb", "again", "thread", "dump", "patience", "file_limit")
+    own += ("env", "algo")
     outer = {k: changes.pop(k) for k in own if k in changes}
     return {**spec, **outer, "out": str(out), "kwargs": {**spec["kwargs"], **changes}}
 

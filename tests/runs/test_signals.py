@@ -1,14 +1,26 @@
-"""SIGINT and SIGTERM finish the step, save, say how to go on and stop; nothing is lost."""
+"""SIGINT, SIGTERM and SIGHUP finish the step, save, say how to go on and stop; nothing is lost."""
 
+import os
+import re
 import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
 from spinup import registry
+from spinup.runs.signals import Signals
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
-CODES = {"SIGINT": -signal.SIGINT, "SIGTERM": 128 + signal.SIGTERM}
+CODES = {
+    "SIGINT": -signal.SIGINT,
+    "SIGTERM": 128 + signal.SIGTERM,
+    "SIGHUP": 128 + signal.SIGHUP,
+}
 
 
 def stop(runs, spec, out, n, do="SIGINT", among=None, **changes):
@@ -18,9 +30,18 @@ def stop(runs, spec, out, n, do="SIGINT", among=None, **changes):
     return runs.train(spec, out, expect=expect, at_step=trouble, **changes)
 
 
+def assert_says_how_to_continue(printed, steps, out):
+    """One line says what happened; the next one is the call that continues the run."""
+    lines = printed.splitlines()
+    said = [i for i, line in enumerate(lines) if line.startswith("Stopped and saved")]
+    assert len(said) == 1 and f"after {steps} steps" in lines[said[0]]
+    call = lines[said[0] + 1]
+    assert "resume=True" in call and str(out) in call
+
+
 @pytest.mark.parametrize("env", ["CartPole-v1", "InvertedPendulum-v5"])
 @pytest.mark.parametrize("algo", ALGOS)
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, env, name):
     spec = runs.small(algo, env)
     out = runs.new_dir()
@@ -31,9 +52,7 @@ def test_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, env, name):
     assert [shard["rollout"]["t"] for shard in state["shards"]] == [20]
     assert len(runs.table(out)) == 3
     assert not (out / ".finished").exists()
-    last = printed.strip().splitlines()
-    said = [line for line in last if "resume=True" in line]
-    assert len(said) == 1 and "--resume" in said[0] and str(out) in said[0] and "200" in said[0]
+    assert_says_how_to_continue(printed, 200, out)
     runs.resume(spec, out)
     runs.assert_same(spec, out)
 
@@ -134,7 +153,12 @@ def test_observations_that_are_no_vectors(runs, env):
 
 
 @pytest.mark.parametrize(
-    "algo, at, name", [("ddpg", 77, "SIGINT"), *((algo, 203, "SIGTERM") for algo in OFF_POLICY)]
+    "algo, at, name",
+    [
+        ("ddpg", 77, "SIGINT"),
+        ("dqn", 77, "SIGHUP"),
+        *((algo, 203, "SIGTERM") for algo in OFF_POLICY),
+    ],
 )
 def test_off_policy_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, at, name):
     """What the epoch's updates measured before the stop is in its row all the same."""
@@ -146,8 +170,7 @@ def test_off_policy_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, at
     assert (state["epoch"], state["total_steps"], loop["t"]) == (at // 60, at, at)
     assert len(loop["measured"]["LossQ"]) > 1, "no update in this epoch so far"
     assert len(runs.table(out)) == at // 60
-    said = [line for line in printed.strip().splitlines() if "resume=True" in line]
-    assert len(said) == 1 and f"after {at} steps" in said[0] and str(out) in said[0]
+    assert_says_how_to_continue(printed, at, out)
     runs.resume(spec, out, disturb=77)
     runs.assert_same(spec, out)
 
@@ -232,7 +255,7 @@ def test_off_policy_three_environments_in_worker_processes(runs):
 # ------------------------------------- processes and threads --------------------------------------
 
 
-@pytest.mark.parametrize("do", ["SIGINT", "SIGTERM", "GROUPSIGINT", "GROUPSIGTERM"])
+@pytest.mark.parametrize("do", ["SIGINT", "SIGTERM", "GROUPSIGINT", "GROUPSIGTERM", "GROUPSIGHUP"])
 def test_worker_processes_outlive_the_signal(runs, do):
     """A terminal sends Ctrl-C to the whole process group; `timeout` and batch systems SIGTERM."""
     spec = runs.small("ppo", "CartPole-v1", num_envs=3)
@@ -263,6 +286,115 @@ def test_a_second_sigterm_stops_at_once(runs):
     runs.assert_same(spec, out)
 
 
+def test_a_second_sighup_does_not_keep_it_from_saving(runs):
+    """When a terminal closes, the kernel sends one and the shell another."""
+    spec = runs.small("ppo", "CartPole-v1")
+    out = runs.new_dir()
+    process = runs.start(spec, out, at_step={"n": 200, "do": "SIGHUP+SIGHUP+SIGHUP"})
+    assert process.wait() == CODES["SIGHUP"]
+    assert "Stopped and saved after 200 steps" in process.output()
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
+def test_a_sighup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signals = Signals()
+    try:
+        signals.catch()
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.received is None
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signals.release()
+        signal.signal(signal.SIGHUP, before)
+
+
+IN_A_TERMINAL = """
+    import os, pty, sys, time
+    folder = sys.argv[1]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        import gymnasium, spinup
+
+        class Signs(gymnasium.Wrapper):
+            steps = 0
+            def step(self, action):
+                self.steps += 1
+                if self.steps == 60:  # the last step of an epoch: its table is printed next
+                    open(folder + "/ready", "x").close()
+                    time.sleep(2)
+                return self.env.step(action)
+
+        spinup.vpg_pytorch(
+            lambda: Signs(gymnasium.make("CartPole-v1")), steps_per_epoch=20, epochs=50,
+            save_freq=50, logger_kwargs={"output_dir": folder + "/run"},
+        )
+        os._exit(0)
+    while not os.path.exists(folder + "/ready"):
+        os.read(terminal, 1 << 16)
+    os.close(terminal)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_run_is_saved_when_its_terminal_closes(runs, tmp_path):
+    """Nothing can be printed any more, and there is a table to print."""
+    code = textwrap.dedent(IN_A_TERMINAL)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [str(CODES["SIGHUP"])], done.stderr
+    assert runs.state(tmp_path / "run")["epoch"] == 3
+
+
+# --------------------------------- environments in worker processes -------------------------------
+
+
+def test_a_worker_that_hangs_does_not_block_a_stop(runs):
+    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    out = runs.new_dir()
+    once = Path(f"{runs.new_dir()}.once")
+    trouble = {"n": 70, "do": "wait", "once": str(once)}
+    process = runs.start(spec, out, at_step=trouble, vector="async", patience=1.0)
+    while not once.exists():
+        time.sleep(0.05)
+    before = runs.state(out)
+    asked = time.monotonic()
+    process.kill(signal.SIGTERM)
+    assert process.wait() == 1
+    assert time.monotonic() - asked < 30, "it sleeps for 60 seconds"
+    last = process.output().strip().splitlines()[-1]
+    assert "did not answer within 1 seconds after the signal to stop" in last and "resume" in last
+    assert runs.differences(runs.state(out), before) == []
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
+def test_a_worker_that_is_slow_to_answer_does_not_keep_a_stop_from_saving(runs):
+    """It answers within the patience that a stop has, so the step is finished and saved."""
+    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    out = runs.new_dir()
+    trouble = {"n": 70, "do": "SIGTERM+SLOW", "once": f"{runs.new_dir()}.once"}
+    printed = runs.train(
+        spec, out, expect=CODES["SIGTERM"], at_step=trouble, vector="async", patience=60.0
+    )
+    assert "Stopped and saved" in printed
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
+def test_a_worker_that_is_killed_ends_the_run_in_one_sentence(runs):
+    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    out = runs.new_dir()
+    trouble = {"n": 70, "do": "die", "once": f"{runs.new_dir()}.once"}
+    printed = runs.train(spec, out, expect=1, at_step=trouble, vector="async")
+    last = printed.strip().splitlines()[-1]
+    assert re.search(r"the worker process of environment [012] was killed by SIGKILL", last)
+    assert runs.state(out)["epoch"] >= 1
+    runs.resume(spec, out, vector="async")
+    runs.assert_same(spec, out)
+
+
 def test_in_another_thread_training_works_and_leaves_signals_alone(runs):
     spec = runs.small("ppo", "CartPole-v1")
     out = runs.new_dir()
@@ -290,7 +422,8 @@ def test_handlers_of_the_caller_are_back_after_a_run(tmp_path):
     def mine(number, frame):
         raise AssertionError("not called here")
 
-    before = {n: signal.signal(n, mine) for n in (signal.SIGINT, signal.SIGTERM)}
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.signal(n, mine) for n in stops}
     try:
         spinup.vpg_pytorch(
             functools.partial(make_env, "CartPole-v1"),
@@ -298,7 +431,7 @@ def test_handlers_of_the_caller_are_back_after_a_run(tmp_path):
             epochs=1,
             logger_kwargs={"output_dir": str(tmp_path), "quiet": True},
         )
-        assert [signal.getsignal(n) for n in before] == [mine, mine]
+        assert [signal.getsignal(n) for n in before] == [mine, mine, mine]
     finally:
         for n, handler in before.items():
             signal.signal(n, handler)
