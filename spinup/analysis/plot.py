@@ -177,7 +177,7 @@ def _name_runs(found: Sequence[tuple[curves.Run, pd.DataFrame]], named: bool) ->
         units[conditions[i]] = units.get(conditions[i], 0) + 1
         if not named:
             data.attrs["line"] = f"{run.env}, {names[i]}" if len(set(envs)) > 1 else names[i]
-            data.attrs["seed"] = labels.seed_of(run)
+            data.attrs.update(env=run.env, seed=labels.seed_of(run))
     return [data for _, data in found]
 
 
@@ -349,6 +349,9 @@ def plot_data(
             ax = plt.gca()
         handles = _draw(ax, found, looks, estimator, band, **kwargs)
         ax.set(xlabel=figures.axis_label(xaxis), ylabel=figures.axis_label(value))
+        envs = {table.attrs.get("env", curves.UNKNOWN_ENV) for table in tables}
+        if len(envs) == 1 and curves.UNKNOWN_ENV not in envs and not ax.get_title():
+            ax.set_title(envs.pop())
         figures.place_legend(ax, list(handles.values()), list(handles))
     return ax
 

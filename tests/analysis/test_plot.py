@@ -654,6 +654,10 @@ def test_plot_data_draws_the_return_over_steps_unless_it_is_told_otherwise(tmp_p
     wanted = [f"{e}, pi_lr={lr}" for e in ("CartPole-v1", "Acrobot-v1") for lr in (0.001, 0.01)]
     assert list(drawn(ax)) == wanted
     assert "(2 seeds)" in ax.get_legend().get_texts()[0].get_text()
+    assert ax.get_title() == ""
+    plt.figure()
+    ax = plot.plot_data(data[:2], xaxis="Epoch", value="AverageEpRet", condition="Condition1")
+    assert (ax.get_title(), list(drawn(ax))) == ("CartPole-v1", ["grid_env0_pi0"])
     plt.figure()
     ax = plot.plot_data(data, xaxis="Epoch", value="AverageEpRet", condition="Condition1", smooth=1)
     assert ax.get_xlabel() == "Epoch"
