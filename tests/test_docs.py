@@ -230,6 +230,26 @@ def test_there_is_something_to_check():
     assert {"docs/index.md", "spinup/algos/pytorch/ppo/README.md"} <= set(map(name_of, PAGES))
 
 
+def test_the_tour_ends_in_a_comparison_that_its_seeds_establish():
+    """The kept result is of README's commands, and README quotes its conclusion."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = json.loads((ROOT / "benchmarks/results/tour.json").read_text())
+    grid, comparison = (shlex.split(line) for line in kept["commands"])
+    assert all(f"\n{line}\n" in text for line in kept["commands"])
+    (pair,) = kept["pairs"]
+    assert pair["verdict"] == "established"
+    assert " ".join(pair["sentence"].split()) in " ".join(text.split())
+    # what the comparison reads is what the grid writes
+    function = registry.load(grid[3])
+    cells = cli.plan(function, grid[4:], "x").grid.cells(function)
+    folders = [f"data/{name}" for name in dict.fromkeys(cell.exp_name for cell in cells)]
+    assert comparison[4:6] == folders
+    assert {name: len(s["CartPole-v1"]) for name, s in kept["scores"].items()} == {
+        "pi_lr=0.0001": 5,
+        "pi_lr=0.001": 5,
+    }
+
+
 # ------------------------------------------------------------------------------------------- links
 
 
