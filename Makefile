@@ -9,10 +9,12 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 WORKERS ?= 2
+EXTRAS ?= dev,mpi,mujoco,box2d,video,track,cluster,export
+CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test lint types format learn soak speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format learn soak speed scaling peers clean
 
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -22,13 +24,15 @@ help: ## show this list
 # The stamp is written last, so that an interrupted install is repeated.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,mpi,mujoco,box2d,video,track,cluster,export]'
+	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
 	touch $@
 
 train: $(STAMP) ## train PPO on CartPole; saves a learning curve and a clip of the agent
 	$(BIN)/python -m spinup.quickstart
 
-test: lint types ## lint, check types and run the test suite
+test: lint types pytest ## lint, check types and run the test suite
+
+pytest: $(STAMP) ## run the test suite only
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(STAMP) ## check style and formatting

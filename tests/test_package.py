@@ -154,6 +154,7 @@ def test_the_changelog_names_the_current_version(repo_root):
         ".venv",
         "train",
         "test",
+        "pytest",
         "lint",
         "types",
         "format",

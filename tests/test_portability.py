@@ -132,6 +132,7 @@ assert main([*words, "--exp_name", "y", "--epochs", "1"]) == 0
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="takes away what Windows does not have")
 @pytest.mark.parametrize("with_locks", [True, False])
 def test_training_and_resuming_work_without_what_windows_does_not_have(tmp_path, with_locks):
     posix = {module: sorted(names - NEEDED) for module, names in POSIX_NAMES.items()}
