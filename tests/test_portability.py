@@ -39,6 +39,8 @@ GUARDED = {
     ("runs/locks.py", "fcntl"): "msvcrt takes its place; without either, a warning",
     ("runs/locks.py", "pread"): "after hasattr",
     ("runs/locks.py", "register_at_fork"): "after hasattr",
+    ("cli/runs.py", "fcntl"): "without it, `spinup runs` cannot tell whether a run is alive",
+    ("runs/signals.py", "SIGHUP"): "after hasattr",
     ("runs/signals.py", "SIGUSR1"): "after hasattr",
     ("grids/workers.py", "SIGUSR2"): "on Linux only",
     ("grids/workers.py", "kill"): "raise_signal takes its place",
