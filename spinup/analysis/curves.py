@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from spinup.runs.tables import matches, read_record
 from spinup.utils.errors import SpinupError, closest, nearest
 
 # `Performance` means the first of these columns that a run logged.
@@ -159,11 +160,17 @@ def _load(folder: Path) -> tuple[Run, list[str]]:
 
 def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
     """Read a `progress.txt`: its header, its complete rows and its problems."""
+    record = read_record(path)
     try:
         text = _read_text(path)
     except OSError as error:
         return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
     problems = []
+    # A record that has changed in the meantime belongs to a run that is just being resumed.
+    if record is not None and not matches(record, text.encode()) and record == read_record(path):
+        problems.append(
+            "progress.txt was changed after the run wrote it, because it does not match its hash"
+        )
     lines = text.split("\n")
     # A line without a newline is still being written: 12.3 may be the start of 12.345.
     if lines.pop():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from spinup.utils.errors import SpinupError
@@ -70,14 +71,18 @@ class RunLock:
             pass  # Windows, and some network file systems: the lock on the file has to suffice
         return True
 
-    def check(self) -> None:
-        """Raise an error if the folder or its lock file was deleted, moved or replaced."""
-        for fd, path, look in (
-            (self._folder_fd, self.path, os.stat),  # the folder itself may be a link
-            (self._fd, os.path.join(self.path, ".lock"), os.lstat),
-        ):
-            if fd is not None and not is_at(fd, path, look):
-                raise missing(path)
+    def check(self, files: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Raise an error if the folder or a file in it was deleted, moved or replaced.
+
+        Checks the lock file and ``files``, which maps names to open file descriptors.
+        """
+        for name, fd in {"": self._folder_fd, ".lock": self._fd, **files}.items():
+            path = os.path.join(self.path, name) if name else self.path
+            if fd is not None and not _is_at(fd, path, follow=not name):
+                raise SpinupError(
+                    f"{path} was deleted, moved or replaced while a run was writing to it, so the "
+                    "run stopped; put it back and resume the run, or start the run again"
+                )
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
@@ -143,24 +148,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=RunLock._drop_in_child)
 
 
-def is_at(
-    fd: int,
-    path: str | os.PathLike[str],
-    look: Callable[[str | os.PathLike[str]], os.stat_result] = os.lstat,
-) -> bool:
-    """Return whether ``path`` still leads to the open file ``fd``."""
+def _is_at(fd: int, path: str, follow: bool) -> bool:
+    """Return whether ``path`` still leads to the open file ``fd``; the folder may be a link."""
     try:
-        return os.path.samestat(os.fstat(fd), look(path))
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=follow))
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def missing(path: str | os.PathLike[str]) -> SpinupError:
-    """Return the error for a file or folder that ``is_at`` no longer finds."""
-    return SpinupError(
-        f"{os.fspath(path)} was deleted, moved or replaced while a run was writing to it, so the "
-        "run stopped; put it back and resume the run, or start the run again"
-    )
 
 
 def _try_lock(fd: int, folder: Path) -> bool:

@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from spinup.runs.files import atomic_write, save_number
-from spinup.runs.locks import RunLock, is_at, missing
 from spinup.utils.errors import SpinupError, check_name
 from spinup.utils.mpi_tools import chunk_statistics, proc_id
 
 if TYPE_CHECKING:
+    from spinup.runs.locks import RunLock
     from spinup.runs.sinks import Sink
+    from spinup.runs.tables import TableHash
 
 # the ANSI codes of colors; user code reads this name
 color2num = dict(
@@ -102,6 +103,7 @@ class Logger:
         self._fname = output_fname
         self._token = object()
         self._lock: RunLock | None = None
+        self._table: TableHash
         self._closers = contextlib.ExitStack()
         self.sinks: list[Sink] = []
         # Runs at garbage collection or at exit, whichever is first; must not refer to self.
@@ -125,6 +127,8 @@ class Logger:
         sinks: Iterable[str | Sink],
     ) -> None:
         from spinup.runs import directory
+        from spinup.runs.locks import RunLock
+        from spinup.runs.tables import TableHash, record_name
         from spinup.utils.own_files import open_own
 
         if sinks:
@@ -150,7 +154,9 @@ class Logger:
 
         if not joins:
             directory.remove_temporaries(self.output_dir)
-        earlier = [self._fname] if joins else [*directory.RUN_FILES, self._fname]
+        earlier = [self._fname, record_name(self._fname)]
+        if not joins:
+            earlier += directory.RUN_FILES
         if resume and not joins:
             from spinup.runs.checkpoints import drop_pieces
 
@@ -164,6 +170,7 @@ class Logger:
         # append mode: after rows are removed, writing continues at the new end
         file = open(path, "a", encoding="utf-8", newline="\n", opener=open_own)  # noqa: SIM115
         self.output_file = file
+        self._table = TableHash(self.path(self._fname))
         self._closers.callback(file.close)
         if resume:
             self._read_back()
@@ -177,10 +184,8 @@ class Logger:
 
     def _read_back(self) -> None:
         """Load the table on disk and continue it."""
-        from spinup.runs.resuming import read_table
-
         assert self.output_file is not None
-        lines = read_table(self.output_file)
+        lines = self._table.read_lines(self.output_file)
         if lines:
             self.log_headers = lines[0].split("\t")
             self.first_row = False
@@ -194,10 +199,8 @@ class Logger:
                 f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
                 "was created for the same directory; use the newer one"
             )
-        lock.check()
         assert self.output_file is not None
-        if not is_at(self.output_file.fileno(), self.path(self._fname)):
-            raise missing(self.path(self._fname))
+        lock.check({self._fname: self.output_file.fileno()})
 
     def close(self) -> None:
         """Close the files and release the lock (also done at exit). Safe to call twice."""
@@ -208,6 +211,7 @@ class Logger:
         """Record that the run is complete, so that no message suggests resuming it."""
         if proc_id() == 0:
             self.check_owner()
+            self._table.record(self._sync())
             atomic_write(self.path(".finished"), b"finished\n")
             self.check_owner()  # the directory may have disappeared in the meantime
 
@@ -273,6 +277,7 @@ class Logger:
         lines = "\t".join(self.log_headers) + "\n" if self.first_row else ""
         lines += "\t".join(str(v) for v in row.values()) + "\n"
         start = self._sync()
+        self._table.of(start)
         fd = self.output_file.fileno()
         try:
             # Bypass the file's buffer: after a failed write, it would write the rest later.
@@ -283,6 +288,7 @@ class Logger:
         except BaseException:
             os.truncate(fd, start)  # a full disk must not leave a partial row before the next one
             raise
+        self._table.add(lines.encode("utf-8"))
         self._rows += 1
         # a finished run that gets more epochs is unfinished again
         with contextlib.suppress(FileNotFoundError):
@@ -304,9 +310,11 @@ class Logger:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint needs to continue the table from this row."""
+        size = self._sync() if self.output_file is not None else 0
         return {
             "rows": self._rows,
-            "offset": self._sync() if self.output_file is not None else 0,
+            "offset": size,
+            "sha256": self._table.of(size) if self.output_file is not None else "",
             "headers": list(self.log_headers),
             "first_row": self.first_row,
             "current_row": dict(self.log_current_row),
@@ -325,10 +333,8 @@ class Logger:
         self.log_current_row = dict(state["current_row"])
 
     def _cut_back(self, state: Mapping[str, Any]) -> None:
-        from spinup.runs.resuming import cut_table
-
         assert self.output_file is not None
-        cut = cut_table(self.output_file, self._sync(), state)
+        cut = self._table.cut_back(self.output_file, self._sync(), state)
         if cut is not None:
             self._sync()
             for sink in self.sinks:
@@ -372,6 +378,7 @@ class Logger:
         if proc_id() != 0:
             return
         self.check_owner()
+        self._table.record(self._sync())
         if state_dict:
             import cloudpickle  # also pickles classes and functions of a script or a notebook
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from spinup.envs.space_json import space_to_json
 from spinup.envs.wrappers import UNNEEDED
@@ -267,41 +266,3 @@ def _in_one_sentence(algo: str) -> Iterator[None]:
             f"({type(error).__name__}: {first[0][:200]}): restore it from a backup, or start the "
             "run again with overwrite=True"
         ) from error
-
-
-# ---------------------------------------------------------------------------------------------
-# The table
-# ---------------------------------------------------------------------------------------------
-
-
-def read_table(file: TextIO) -> list[str]:
-    """Read the lines of a table; delete a half-written last line from the file."""
-    data = Path(file.name).read_bytes()
-    end = data.rfind(b"\n") + 1
-    if end != len(data):
-        os.truncate(file.fileno(), end)
-    # cut_table rejects a file that is not text, with a clear message
-    return data[:end].decode("utf-8", "replace").split("\n")[:-1]
-
-
-def cut_table(file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
-    """Truncate a table of `size` bytes to `state`; return the lines kept, None if none is cut."""
-    offset = int(state["offset"])
-    if offset < 0 or size < offset:
-        raise SpinupError(
-            f"{file.name} has {size} bytes but had {offset} when the checkpoint was saved: rows "
-            "are missing; restore the file, or start again with overwrite=True"
-        )
-    with open(file.name, "rb") as f:
-        kept = f.read(offset)
-    lines = kept.decode("utf-8", "replace").split("\n")[:-1]
-    expected = int(state["rows"]) + 1 if state["rows"] else 0
-    if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
-        raise SpinupError(
-            f"{file.name} is not the table that belongs to the checkpoint; restore the file, "
-            "or start again with overwrite=True"
-        )
-    if size == offset:
-        return None
-    os.truncate(file.fileno(), offset)
-    return lines

@@ -43,7 +43,6 @@ from spinup.envs.streams import make_streams, one_env
 from spinup.runs.arguments import check_arguments, check_sizes, current_call
 from spinup.runs.config import fingerprint
 from spinup.runs.jobs import is_of_this_job, sign_for_this_job
-from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger
 from spinup.runs.signals import Signals, StopTraining
 from spinup.utils.errors import SpinupError
@@ -177,6 +176,7 @@ class Run:
 
     def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
         """Return the state and folder of the newest checkpoint to continue from, or two Nones."""
+        from spinup.runs.locks import RunLock
         from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
 
         loaded = None

@@ -35,6 +35,10 @@ class At(gymnasium.Wrapper):
         return super().step(action)
 
 
+def undisturbed():
+    return At(0, None)
+
+
 def contents(folder):
     return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
 
@@ -57,7 +61,7 @@ def linked(run, name, theirs):
 @pytest.fixture
 def finished(tiny_runs, tmp_path):
     """A copy of a finished run with an earlier one in .old."""
-    whole, _ = tiny_runs("dqn", replay_size=60)
+    whole, _ = tiny_runs("dqn", undisturbed, replay_size=60)
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     (run / ".old" / "001").mkdir(parents=True)
@@ -80,7 +84,7 @@ def test_what_a_link_leads_to_stays_as_it_was(tiny_runs, finished, tmp_path, nam
         env, arguments["resume"] = (lambda: At(20, link)), True
     else:
         link()
-        env = None
+        env = undisturbed
         arguments |= {} if how == "again" else {how: True}
     sentence = ""
     try:

@@ -335,7 +335,7 @@ def test_old_run_is_moved_to_old_whole(tmp_path, capsys):
     write_rows(logger, 1)
     old = tmp_path / ".old" / "001"
     kept = {p.relative_to(old): p.read_bytes() for p in old.rglob("*") if p.is_file()}
-    assert kept == before and len(before) == 6
+    assert kept == before and len(before) == 7
     assert len(table(tmp_path).splitlines()) == 2
     assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()
     assert (tmp_path / "notes.md").read_text() == "mine"
