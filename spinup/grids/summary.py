@@ -168,7 +168,7 @@ def say_how_to_continue(jobs: Sequence[Job]) -> None:
     done = sum(read_state(job).get("state") == "done" for job in jobs)
     command = this_command()
     if command:
-        how = f"This command skips these cells and continues the others:\n    {command}"
+        how = f"This command skips finished cells and continues the others:\n    {command}"
     else:
-        how = "The same grid skips these cells and continues the others."
+        how = "The same grid skips finished cells and continues the others."
     print(f"Stopped with {done} of {len(jobs)} cells done. {how}", file=sys.stderr, flush=True)

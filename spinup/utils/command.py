@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ def this_command() -> str | None:
     if os.path.basename(sys.argv[0]) == "ipykernel_launcher.py":
         return None
     if _is_console_script():
-        words = ["spinup"]
+        words = program()
     elif module is not None:
         words = ["python", "-m", module.name.removesuffix(".__main__")]
     else:
@@ -26,8 +27,15 @@ def this_command() -> str | None:
 
 def spinup_command(*words: str) -> str:
     """Return a command of ours, such as `spinup plot data/x`, in the form that the user types."""
-    program = ["spinup"] if _is_console_script() else ["python", "-m", "spinup.run"]
-    return join([*program, *words])
+    return join([*program(), *words])
+
+
+def program() -> list[str]:
+    """Return the words that start spinup, in the form that the user types."""
+    if not _is_console_script():
+        return ["python", "-m", "spinup.run"]
+    # In a virtual environment that is not activated, the script has to be named by its path.
+    return ["spinup"] if shutil.which("spinup") else [sys.argv[0]]
 
 
 def join(words: list[str]) -> str:

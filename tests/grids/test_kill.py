@@ -77,7 +77,7 @@ def test_a_signal_to_the_launcher_lets_the_workers_save(grids, tmp_path, number,
         workers = grid.held(2)
         grid.process.send_signal(number)
     _, err = grid.wait(expect=status)
-    assert "Stopped with 0 of 2 cells done. This command skips these cells and continues" in err
+    assert "Stopped with 0 of 2 cells done. This command skips finished cells and continues" in err
     assert not any(grids.alive(pid) for pid in workers)
     found = grids.states(tmp_path)
     assert [found[name]["state"] for name in sorted(found)] == ["stopped", "stopped"]

@@ -146,6 +146,7 @@ def test_a_stopped_grid_repeats_its_command(folder, capsys):
         grid(seed=[0, 1]).run(stop)
     said = capsys.readouterr().err
     assert said.endswith(
-        "Stopped with 0 of 2 cells done. This command skips these cells and continues the others:\n"
+        "Stopped with 0 of 2 cells done. This command skips finished cells and continues the "
+        "others:\n"
         "    python 'my script.py' --fast\n"
     )

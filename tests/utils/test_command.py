@@ -24,6 +24,7 @@ from spinup.utils import command
     ],
 )
 def test_the_command_of_this_process(monkeypatch, argv, module, typed):
+    monkeypatch.setattr(command.shutil, "which", lambda name: f"/x/bin/{name}")
     spec = None if module is None else types.SimpleNamespace(name=module)
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace(__spec__=spec))
@@ -33,7 +34,15 @@ def test_the_command_of_this_process(monkeypatch, argv, module, typed):
 @pytest.mark.parametrize("program, words", [("spinup", "spinup"), ("x.py", "python -m spinup.run")])
 def test_our_own_commands_are_written_as_the_user_writes_them(monkeypatch, program, words):
     monkeypatch.setattr(sys, "argv", [f"/somewhere/{program}"])
+    monkeypatch.setattr(command.shutil, "which", lambda name: f"/x/bin/{name}")
     assert command.spinup_command("plot", "a b") == f"{words} plot 'a b'"
+
+
+def test_a_script_that_is_not_on_the_path_is_named_by_its_own(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/x/.venv/bin/spinup", "ppo"])
+    monkeypatch.setattr(command.shutil, "which", lambda name: None)
+    assert command.this_command() == "/x/.venv/bin/spinup ppo"
+    assert command.spinup_command("plot", "d") == "/x/.venv/bin/spinup plot d"
 
 
 def test_a_script_prints_what_starts_it_again(tmp_path):
