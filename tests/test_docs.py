@@ -102,6 +102,8 @@ def parse(words, monkeypatch):
             planned(registry.load(rest[0]), rest[1:])
     elif words[2] == "spinup.quickstart":
         assert spinup.quickstart.main(words[3:]) == 0
+    elif words[2] == "spinup.compat":  # runs the reader's own file
+        assert words[3].endswith(".py") and (ROOT / "spinup/compat/__main__.py").is_file()
     else:
         match = re.fullmatch(r"spinup\.algos\.(\w+)\.(\w+)\.\2", words[2])
         assert match, f"there is no command {words[2]}"

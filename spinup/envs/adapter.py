@@ -107,7 +107,8 @@ def _is_modern(layer: Any) -> bool:
 
 def is_trusted(cls: type) -> bool:
     """Return whether a class is from a package whose classes have the new interface."""
-    return cls.__module__.split(".")[0] in _TRUSTED_PACKAGES
+    package, _, rest = cls.__module__.partition(".")
+    return package in _TRUSTED_PACKAGES and not rest.startswith("compat")  # the old interface
 
 
 def defining_class(cls: type, method: str) -> type:
