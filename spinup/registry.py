@@ -1,20 +1,16 @@
 """The table of algorithms, used by the exports, the command line, the docs and the tests.
 
-This module imports no framework; `load` imports one algorithm's module on demand.
+This module imports no framework; `load` imports one algorithm's module on demand. `spinup.names`
+resolves names, and `spinup.plugins` finds algorithms outside this package.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spinup import user_config
-from spinup.utils.errors import SpinupError, nearest
-
-# Package that failed to import -> package to install with pip.
-EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,9 @@ def get(name: str) -> Algorithm:
     """Return the row of `name`; raise SpinupError, with the nearest name, if there is none."""
     row = find(name)
     if row is None:
-        raise _unknown(name)
+        from spinup import names
+
+        raise names.unknown(name)
     return row
 
 
@@ -111,14 +109,6 @@ def row_of_run(name: str, arguments: Mapping[str, Any]) -> Algorithm:
     return find(name) or plugins.inferred(name, arguments)
 
 
-def _unknown(spec: str) -> SpinupError:
-    names = (*algorithms(), *outside())
-    return SpinupError(
-        f"there is no algorithm '{spec}': choose one of {', '.join(names)}"
-        f"{nearest(spec, (*exports(), *names))}"
-    )
-
-
 def backends(name: str) -> tuple[str, ...]:
     """Return the backends that implement `name`."""
     return get(name).backends
@@ -126,43 +116,13 @@ def backends(name: str) -> tuple[str, ...]:
 
 def resolve(spec: str) -> tuple[str, str]:
     """Resolve `'ppo'` or `'ppo_pytorch'` to `('ppo', 'pytorch')`; raise if it is unknown."""
-    for row in ROWS:
-        if spec == row.name:
-            return row.name, row.default_backend()
-        if spec.startswith(row.name + "_") and spec[len(row.name) + 1 :] in row.backends:
-            return row.name, spec[len(row.name) + 1 :]
-    for name in (*outside(), *algorithms()):
-        if spec == name:
-            return name, get(name).default_backend()
-        if spec.startswith(name + "_"):
-            row, backend = get(name), spec[len(name) + 1 :]
-            if backend in row.backends:
-                return name, backend
-            raise SpinupError(
-                f"'{name}' has no backend '{backend}': it has {', '.join(row.backends)}"
-                f"{nearest(backend, row.backends)}"
-            )
-    raise _unknown(spec)
+    from spinup import names
+
+    return names.resolve(spec)
 
 
 def load(name: str, backend: str | None = None) -> Callable[..., Any]:
     """Import and return the training function of `name` (`'ppo'` or `'ppo_pytorch'`)."""
-    if backend is None:
-        name, backend = resolve(name)
-    row = get(name)
-    if backend not in row.backends:
-        resolve(f"{name}_{backend}")  # raises the error for an unknown backend
-    if row.function is not None:
-        return row.function
-    try:
-        module = importlib.import_module(row.module(backend))
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package not in EXTRA_OF:
-            raise
-        raise SpinupError(
-            f"{name} on {backend} needs the package '{package}', which is not installed: "
-            f"run pip install '{EXTRA_OF[package]}'"
-        ) from error
-    function: Callable[..., Any] = getattr(module, name)
-    return function
+    from spinup import names
+
+    return names.load(name, backend)

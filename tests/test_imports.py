@@ -303,7 +303,7 @@ def test_a_missing_framework_is_a_sentence_that_names_the_extra(monkeypatch):
     def fail(name):
         raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
 
-    monkeypatch.setattr(registry.importlib, "import_module", fail)
+    monkeypatch.setattr("spinup.names.importlib.import_module", fail)
     with pytest.raises(SpinupError, match=r"spinup\[tf\]"):
         registry.load("ppo")
 
