@@ -355,8 +355,7 @@ def test_a_readme_explains_exactly_the_columns_that_are_logged(name, tmp_path, c
         assert text
         explained += re.findall(r"`(\w+)`", columns)
     args = ["--steps", "32", "--epochs", "1", "--data_dir", str(tmp_path), "--num_threads", "1"]
-    if not registry.get(name).on_policy:
-        args += ["--num_test_episodes", "1"]
+    args += ["--num_test_episodes", "1"]
     run_file(registry.load(name, "pytorch"), args)  # with the preset beside the file
     capsys.readouterr()
     lines = (tmp_path / name / f"{name}_s0" / "progress.txt").read_text().splitlines()

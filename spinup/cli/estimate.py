@@ -147,6 +147,10 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     return Env(transition_bytes(o_space, a_space), rollout, actions, limit, step)
 
 
+# What a calibration leaves out.
+_UNTESTED = {"num_test_episodes": 0, "save_best": False}
+
+
 def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], env: Env) -> Speed:
     """Train briefly in a temporary directory and measure the speed."""
     small = dict(settings)
@@ -155,6 +159,7 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
     small["env_fn"] = env_maker(settings["env_name"], settings.get("env_kwargs"))
     small.update(seed=0, shards=None, resume=False, overwrite=False, progress=False)
     small.update(save_freq=10**9, epochs=5)
+    small.update({k: v for k, v in _UNTESTED.items() if k in small})
     at_once = settings["num_envs"]
     if algo.on_policy:
         steps = min(settings["steps_per_epoch"], 4000, int(0.5 / env.step))
@@ -164,7 +169,6 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
         ratio = settings.get("updates_per_step", 1.0)
         steps = int(max(50, min(300, 300 / max(ratio, 1e-3), 0.5 / env.step)))
         small["replay_size"] = min(settings["replay_size"], 10000)
-        small["num_test_episodes"] = 0
         if "update_every" in settings:
             every = small["update_every"] = min(int(every), steps)
             small["start_steps"] = 0
@@ -212,18 +216,24 @@ def cost(
     disk = speed.disk + _ROW_BYTES * epochs
     if algo.on_policy:
         memory = settings["steps_per_epoch"] * env.rollout
-        seconds += total * speed.step / processes
+        seconds += total * speed.step / processes + _test_steps(settings, env) * speed.act
         return Cost(memory, disk, seconds)
     each = env.transition + (4 * env.actions if "n_steps" in settings else 0)
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
+    seconds += total * speed.step + _test_steps(settings, env) * speed.act
+    seconds += updates * speed.update
+    # The two checkpoints share the buffer, except for the part that changed between them.
+    return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
+
+
+def _test_steps(settings: Mapping[str, Any], env: Env) -> float:
+    """Return the number of steps in a run's test episodes, at most."""
     longest = min(settings["max_ep_len"], env.limit)
     if math.isinf(longest):  # no limit: the episode length is unknown
         longest = settings["steps_per_epoch"]
-    test_steps = epochs * settings["num_test_episodes"] * longest
-    seconds += total * speed.step + test_steps * speed.act + updates * speed.update
-    # The two checkpoints share the buffer, except for the part that changed between them.
-    return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
+    steps: float = settings["epochs"] * settings.get("num_test_episodes", 0) * longest
+    return steps
 
 
 # ---------------------------------------------------------------------------------- all runs

@@ -70,6 +70,7 @@ ONCE_KEYS = ("resume", "overwrite", "progress")
 # Arguments that cannot be written as a literal.
 NOT_FLAGS = {
     "env_fn": "use --env to name the environment",
+    "on_epoch": "pass a function from Python",
     "actor_critic": "pass a class from Python, or use --ac_kwargs:KEY for its arguments",
 }
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from spinup.policies import loading
 from spinup.policies.environments import given_env
-from spinup.utils.argparsing import Parser, whole
+from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
 
@@ -77,7 +77,7 @@ def export_onnx(
     """
     target = _check_target(Path(path), overwrite)
     _check_extra()
-    folder = loading.run_folder(fpath)
+    folder, itr = loading.folder_of_save(fpath, itr)
     meta, ac = _load(folder, itr, actor_critic, trust_pickle, env)
     from spinup.policies.deterministic import DeterministicPolicy
 
@@ -372,7 +372,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--onnx", metavar="FILE", required=True, help="file to write, ending in .onnx"
     )
     parser.add_argument(
-        "-i", "--itr", type=whole(-1), default=-1, help="number of the save (-1: the last)"
+        "-i",
+        "--itr",
+        type=loading.save_argument,
+        default="last",
+        help="number of the save (-1: the last), or best (of a run with --save_best)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
@@ -389,7 +393,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = export_onnx(
             args.fpath,
             args.onnx,
-            "last" if args.itr < 0 else args.itr,
+            args.itr,
             trust_pickle=args.trust_pickle,
             env=args.env,
             overwrite=args.overwrite,

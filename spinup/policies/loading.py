@@ -20,6 +20,7 @@ import numpy as np
 
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
 from spinup.policies.video import prepare_headless_rendering
+from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
 
 GetAction = Callable[[Any], Any]
@@ -50,7 +51,8 @@ def load_policy_and_env(
     Args:
         fpath: Run directory.
         itr: Number of the save; 'last' or -1 means the highest number, or else the unnumbered save.
-            None means the unnumbered save, or else the highest number.
+            None means the unnumbered save, or else the highest number, and 'best' the policy that
+            `save_best=True` kept.
         deterministic: Take the most likely action instead of a sample.
         env: Environment to use instead: an id, a function that creates it, or an instance.
         env_kwargs: Environment arguments that override the saved ones; only with an id.
@@ -67,7 +69,7 @@ def load_policy_and_env(
     if not isinstance(deterministic, bool | np.bool_):
         raise SpinupError(f"deterministic must be True or False, not {deterministic!r}")
     check_seed(seed)
-    folder = run_folder(fpath)
+    folder, itr = folder_of_save(fpath, itr)
     prepare_headless_rendering()
     meta, act_in = LOADERS[backend_of(folder)](
         folder,
@@ -125,7 +127,7 @@ def load_pytorch_policy(
     seed: int | None = None,
 ) -> GetAction:
     """Load only the policy, as `get_action(obs)`; arguments as for `load_policy_and_env`."""
-    folder = run_folder(fpath)
+    folder, itr = folder_of_save(fpath, itr)
     _, act_in = _load_pytorch(
         folder,
         itr,
@@ -152,6 +154,30 @@ def run_folder(fpath: str | Path) -> Path:
     if not folder.is_dir():
         raise SpinupError(f"{fpath} is not a folder: pass the run directory of a trained policy")
     return folder
+
+
+def folder_of_save(fpath: str | Path, itr: int | str | None) -> tuple[Path, int | str | None]:
+    """Return the folder that contains a save, and the save's number there.
+
+    The best policy (`save_best=True`) is in a folder of its own; the others are in the run's.
+    """
+    folder = run_folder(fpath)
+    if itr != "best":
+        return folder, itr
+    if not (folder / "best" / "policy.json").is_file():
+        raise SpinupError(
+            f"{folder} has no best policy: train with save_best=True (--save_best), or choose "
+            "another save"
+        )
+    return folder / "best", "last"
+
+
+def save_argument(text: str) -> int | str:
+    """Return the value of a flag that selects a save: 'best', 'last' or its number (-1: last)."""
+    if text in ("best", "last"):
+        return text
+    number = whole(-1)(text)
+    return "last" if number < 0 else number
 
 
 def _saves(folder: Path) -> Path:
@@ -257,7 +283,9 @@ def which_save(itr: int | str | None) -> int | str | None:
     try:
         return int(itr)
     except (ValueError, TypeError):
-        raise SpinupError(f"itr must be the number of a save or 'last', not {itr!r}") from None
+        raise SpinupError(
+            f"itr must be the number of a save, 'last' or 'best', not {itr!r}"
+        ) from None
 
 
 def chosen_save(folder: Path, itr: int | str | None, kind: str) -> int | None:

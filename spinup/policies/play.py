@@ -15,7 +15,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,10 @@ from spinup.policies.loading import (
     GetAction,
     NoEnvironment,
     check_seed,
+    folder_of_save,
     has_safe_policy,
     load_policy_and_env,
+    save_argument,
     which_save,
 )
 from spinup.policies.video import check_clip, has_display, record_episodes
@@ -233,7 +234,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("-nr", "--norender", action="store_true", help="do not open a window")
     parser.add_argument(
-        "-i", "--itr", type=whole(-1), default=-1, help="number of the save (-1: the last)"
+        "-i",
+        "--itr",
+        type=save_argument,
+        default="last",
+        help="number of the save (-1: the last), or best (of a run with --save_best)",
     )
     parser.add_argument(
         "-d",
@@ -278,7 +283,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
         warnings.simplefilter("error", NoEnvironment)  # a command cannot continue without one
         env, get_action = load_policy_and_env(
             args.fpath,
-            "last" if args.itr < 0 else args.itr,
+            args.itr,
             args.deterministic,
             env=args.env,
             env_kwargs=env_kwargs,
@@ -310,16 +315,16 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
         env.close()
 
 
-def _longest(fpath: str, itr: int, env: Any) -> int:
+def _longest(fpath: str, itr: int | str, env: Any) -> int:
     """Return the training's time limit if the environment has none, else 0 (no limit)."""
     from spinup.envs.adapter import layers
     from spinup.policies.saved import load_policy
 
-    folder = Path(fpath).expanduser()
+    folder, number = folder_of_save(fpath, itr)
     limited = any(type(layer).__name__ == "TimeLimit" for layer in layers(env))
-    if limited or not (folder.is_dir() and has_safe_policy(folder)):
+    if limited or not has_safe_policy(folder):
         return 0
-    steps = load_policy(folder, which_save(itr))[0].get("max_ep_len")
+    steps = load_policy(folder, which_save(number))[0].get("max_ep_len")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0
     print(

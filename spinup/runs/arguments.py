@@ -92,7 +92,7 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         "num_test_episodes": Argument(
             _FROM_ZERO,
             "episodes without exploration noise at the end of each epoch, in a separate "
-            "environment; 5 to 20.",
+            "environment; 5 to 20. 0 means none.",
         ),
         # how it is executed
         "num_envs": Argument(
@@ -134,6 +134,16 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         ),
         "progress": Argument(
             _SWITCH, "show a progress bar instead of printing a table for each epoch."
+        ),
+        "save_best": Argument(
+            _SWITCH,
+            "also save the policy of the best epoch so far, in the folder `best`: the one with the "
+            "highest AverageTestEpRet or, without test episodes, AverageEpRet.",
+        ),
+        "on_epoch": Argument(
+            Kind(callable, "a function of a row and the networks", words=(None,)),
+            "function that is called after each epoch, as on_epoch(row, ac), with the row of the "
+            "table as a dict and the networks. If it returns True, the run ends early.",
         ),
         # returns and advantages
         "gamma": Argument(

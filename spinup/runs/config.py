@@ -14,6 +14,7 @@ FREE_ON_RESUME = frozenset(
         "resume",
         "overwrite",
         "progress",
+        "on_epoch",
         "env_fn",
         "vector",
         "num_threads",

@@ -18,13 +18,14 @@ RUN_FILES = (
     "vars*.pkl",
     "pyt_save",
     "tf1_save*",
+    "best",
     "checkpoints",
     "tensorboard",
     "wandb",
     "wandb_id.txt",
     ".finished",
 )
-_FOLDERS = ("pyt_save", "checkpoints", "checkpoints/pieces", "tensorboard", "wandb")
+_FOLDERS = ("pyt_save", "best", "checkpoints", "checkpoints/pieces", "tensorboard", "wandb")
 
 
 def check_folders(output_dir: str) -> None:
@@ -35,7 +36,7 @@ def check_folders(output_dir: str) -> None:
 
 def remove_temporaries(output_dir: str) -> None:
     """Delete half-written files left by killed processes; call this only with the lock held."""
-    for name in ("", "pyt_save", "checkpoints"):
+    for name in ("", "pyt_save", "best", "checkpoints"):
         folder = Path(output_dir, name)
         if name and not is_own_folder(folder):
             continue

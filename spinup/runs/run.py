@@ -87,6 +87,9 @@ class Run:
         self.tracked: dict[str, Any] = {}
         self.rollouts: list[Any] = []  # an on-policy epoch's data, one rollout per local shard
         self.loop: Any = None
+        self.ended_early = False  # whether `on_epoch` returned True
+        if self.config.get("save_best"):
+            self.track(best=Scalar(-math.inf))  # the highest return so far
         self._signals = Signals()
         self._bar: Any = None
         self._test_env: Any = None
@@ -133,8 +136,7 @@ class Run:
         # Detect any problem with the environment before touching the run directory.
         self._make_streams()
         check_sizes(config, self.shards.count, self.streams[0].num_envs)
-        if not self.row.on_policy:
-            self._check_replay()
+        self._check_replay()
         if saved is not None:
             from spinup.runs.resuming import check_same_env
 
@@ -318,12 +320,14 @@ class Run:
         check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
 
     def _check_replay(self) -> None:
-        """Reject a replay buffer that cannot fit in memory, or test episodes that cannot run."""
-        if not self.streams[0].has_single_envs and self.config["num_test_episodes"]:
+        """Reject test episodes that cannot run, and a replay buffer that cannot fit in memory."""
+        if not self.streams[0].has_single_envs and self.config.get("num_test_episodes"):
             raise SpinupError(
                 "test episodes need single environments, but env_fn makes a vector environment "
                 "that has none: use num_test_episodes=0"
             )
+        if self.row.on_policy:
+            return
         planned = min(int(self.config["replay_size"]), self.planned_steps)
         each = transition_bytes(self.observation_space, self.action_space)
         check_memory(f"a replay buffer of {planned} transitions", planned * each)
@@ -369,6 +373,7 @@ class Run:
         while self.epoch <= last:
             epoch = self.epoch
             yield epoch
+            last = epoch if self.ended_early else last
             self.epoch += 1
             self.loop.begin_epoch()
             for rollout in self.rollouts:
@@ -397,6 +402,13 @@ class Run:
         """Update the progress bar, if there is one."""
         if self._bar is not None:
             self._bar.update(self.total_steps, average, self.epoch)
+
+    def after_row(self, row: dict[str, Any]) -> None:
+        """Keep the best policy and call the user's `on_epoch`, if the run asks for them."""
+        if self.config.get("save_best") or self.config.get("on_epoch"):
+            from spinup.runs.hooks import after_row
+
+            self.ended_early = after_row(self, row)
 
     def check_finite(self, name: str, value: float) -> None:
         """Stop the run with an error about `name` if `value` is not finite; keep earlier saves."""
@@ -442,23 +454,9 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """Return the metadata from which a policy's network and environment are rebuilt."""
-        from spinup.envs.record import is_plain
-        from spinup.envs.space_json import space_to_json
-        from spinup.utils.serialization_utils import convert_json
+        from spinup.runs.torch_saver import policy_meta
 
-        ac_kwargs = dict(self.config["ac_kwargs"])
-        return {
-            "algo": self.algo,
-            "backend": self.backend,
-            "observation_space": space_to_json(self.observation_space),
-            "action_space": space_to_json(self.action_space),
-            "ac_kwargs": convert_json(ac_kwargs),
-            "inexact_ac_kwargs": [
-                name for name in ac_kwargs if name != "activation" and not is_plain(ac_kwargs[name])
-            ],
-            "env": self.env_record,
-            "max_ep_len": self.config["max_ep_len"],
-        }
+        return policy_meta(self)
 
 
 class Scalar:

@@ -5,16 +5,38 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.envs.record import is_plain
+from spinup.envs.space_json import space_to_json
 from spinup.runs.files import atomic_write, fsync_folder, json_bytes, self_hash, sha256_file
 from spinup.runs.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import convert_json
 
+if TYPE_CHECKING:
+    from spinup.runs.run import Run
+
 POLICY_FORMAT = "spinup-policy-1"
+
+
+def policy_meta(run: Run) -> dict[str, Any]:
+    """Return the metadata from which a policy's network and environment are rebuilt."""
+    ac_kwargs = dict(run.config["ac_kwargs"])
+    return {
+        "algo": run.algo,
+        "backend": run.backend,
+        "observation_space": space_to_json(run.observation_space),
+        "action_space": space_to_json(run.action_space),
+        "ac_kwargs": convert_json(ac_kwargs),
+        "inexact_ac_kwargs": [
+            name for name in ac_kwargs if name != "activation" and not is_plain(ac_kwargs[name])
+        ],
+        "env": run.env_record,
+        "max_ep_len": run.config["max_ep_len"],
+    }
 
 
 def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:

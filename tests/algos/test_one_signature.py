@@ -17,7 +17,15 @@ from spinup.cli.main import run_file
 from spinup.runs.arguments import ARGUMENTS, described
 
 # What JSON cannot say, and what belongs to one call and not to a set of hyperparameters.
-NOT_IN_PRESETS = {"env_fn", "actor_critic", "logger_kwargs", "resume", "overwrite", "progress"}
+NOT_IN_PRESETS = {
+    "env_fn",
+    "actor_critic",
+    "logger_kwargs",
+    "resume",
+    "overwrite",
+    "progress",
+    "on_epoch",
+}
 
 # Keyword-only arguments that mean the same in every algorithm.
 SHARED = {
@@ -29,6 +37,8 @@ SHARED = {
     "resume": False,
     "overwrite": False,
     "progress": False,
+    "save_best": False,
+    "on_epoch": None,
 }
 
 REQUIRED = inspect.Parameter.empty

@@ -286,10 +286,12 @@ class Loop:
         for name, value in numbers.items():
             logger.log_tabular(name, value)
         logger.log_tabular("Time", run.seconds())
+        row = dict(logger.log_current_row)
         logger.dump_tabular()
         self._measured = {name: [] for name in self._measured}
         self._tests = {}
         run.show_progress(average)
+        run.after_row(row)
 
     def total_steps(self) -> int:
         """Return all processes' environment steps, including those in the unfinished epoch."""

@@ -102,6 +102,8 @@ def her(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    save_best: bool = False,
+    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
 ) -> nn.Module:
     """Train a policy with hindsight experience replay.
 

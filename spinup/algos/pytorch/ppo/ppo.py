@@ -20,7 +20,7 @@ from torch import nn
 
 from spinup.algos.common.loop import Loop
 from spinup.algos.common.schedules import linear_schedule
-from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
 from spinup.algos.pytorch.common.gradients import Adam, clip_grad_norm, evaluate, over_shards
 from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, values
@@ -133,6 +133,7 @@ def ppo(
     clip_vf: float | None = None,
     max_grad_norm: float | None = None,
     anneal_lr: bool = False,
+    num_test_episodes: int = 0,
     num_envs: int = 1,
     vector: Literal["sync", "async"] = "sync",
     shards: int | None = None,
@@ -141,6 +142,8 @@ def ppo(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    save_best: bool = False,
+    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
 ) -> nn.Module:
     """Train a policy with PPO-clip.
 
@@ -192,6 +195,8 @@ def ppo(
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)
             update_normalizer(ac, batches, run.shards)
+            if num_test_episodes:
+                loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
             loop.log(info, VVals=[batch["val"] for batch in batches])
     return ac
 

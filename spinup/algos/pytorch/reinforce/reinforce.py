@@ -17,7 +17,7 @@ from typing import Any, Literal
 from torch import nn
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
 from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
 from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp
@@ -62,6 +62,7 @@ def reinforce(
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 10,
     *,
+    num_test_episodes: int = 0,
     num_envs: int = 1,
     vector: Literal["sync", "async"] = "sync",
     shards: int | None = None,
@@ -70,6 +71,8 @@ def reinforce(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    save_best: bool = False,
+    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
 ) -> nn.Module:
     """Train a policy with REINFORCE.
 
@@ -108,6 +111,8 @@ def reinforce(
             batches = core.rewards_to_go(buffer, ac, gamma, baseline)
             info = update(batches)
             update_normalizer(ac, batches, run.shards)
+            if num_test_episodes:
+                loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
             loop.log({**info, "Baseline": baseline.value})
     return ac
 

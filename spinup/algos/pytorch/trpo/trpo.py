@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
 from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
 from spinup.algos.pytorch.common.nets import entropy, mean_kl, pi_and_logp, values
@@ -140,6 +140,7 @@ def trpo(
     save_freq: int = 10,
     algo: Literal["trpo", "npg"] = "trpo",
     *,
+    num_test_episodes: int = 0,
     num_envs: int = 1,
     vector: Literal["sync", "async"] = "sync",
     shards: int | None = None,
@@ -148,6 +149,8 @@ def trpo(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    save_best: bool = False,
+    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
 ) -> nn.Module:
     """Train a policy with TRPO, or with the natural policy gradient.
 
@@ -191,6 +194,8 @@ def trpo(
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)
             update_normalizer(ac, batches, run.shards)
+            if num_test_episodes:
+                loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
             loop.log(info, VVals=[batch["val"] for batch in batches])
     return ac
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from torch import nn
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.pytorch.common.acting import make_policy
+from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
 from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
 from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, values
@@ -84,6 +84,7 @@ def vpg(
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 10,
     *,
+    num_test_episodes: int = 0,
     num_envs: int = 1,
     vector: Literal["sync", "async"] = "sync",
     shards: int | None = None,
@@ -92,6 +93,8 @@ def vpg(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    save_best: bool = False,
+    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
 ) -> nn.Module:
     """Train a policy with the vanilla policy gradient.
 
@@ -127,6 +130,8 @@ def vpg(
             batches = buffer.get(ac, gamma, lam)  # values and GAE, one batch per shard
             info = update(batches)
             update_normalizer(ac, batches, run.shards)
+            if num_test_episodes:
+                loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
             loop.log(info, VVals=[batch["val"] for batch in batches])
     return ac
 
