@@ -63,7 +63,8 @@ def _names(name: str, known: Mapping[str, Any]) -> str:
     """Return every way to write a flag, its own name first."""
     short = [alias for alias, key in ALIASES.items() if key == name]
     foreign = [word for word in (*SAME, "learning_rate", "lr") if same(word, known) == name]
-    return ", ".join(f"-{w}" if len(w) == 1 else f"--{w}" for w in (*short, name, *foreign))
+    words = ["-s" if word == "s" else f"--{word}" for word in (*short, name, *foreign)]
+    return ", ".join(words)
 
 
 def _groups(
