@@ -273,6 +273,32 @@ class OwnActorCritic(nn.Module):
         return self.step(obs)[0]
 
 
+class Counting(OwnActorCritic):
+    """Counts its calls in buffers, one changed in place and one replaced, and acts on them."""
+
+    batches = True
+
+    def __init__(self, observation_space, action_space):
+        super().__init__(observation_space, action_space)
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(observation_space.shape))
+
+    def step(self, obs):
+        self.calls += 1
+        self.mean = 0.9 * self.mean + 0.1 * obs.reshape(-1, len(self.mean)).mean(0)
+        with torch.no_grad():
+            dist, _ = self.pi(obs - self.mean)
+            a = dist.sample()
+            value = self.calls + obs.sum(-1) if self.batches else self.calls
+            return a.numpy(), value.numpy(), self.pi(obs, a)[1].numpy()
+
+
+class CountingOneByOne(Counting):
+    """The same for one observation at a time."""
+
+    batches = False
+
+
 class PlainEnv:
     """An environment with no base class, whose attributes change as it is used."""
 
@@ -348,6 +374,19 @@ class OwnDDPG(nn.Module):
             return (a + 0.1 * torch.randn_like(a)).numpy()
 
 
+class CountingDDPG(OwnDDPG):
+    """Acts on a count of its calls."""
+
+    def __init__(self, observation_space, action_space):
+        super().__init__(observation_space, action_space)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def act(self, obs):
+        self.calls += 1
+        with torch.no_grad():
+            return torch.tanh(self.pi(obs) + torch.sin(self.calls)).numpy()
+
+
 class OwnSAC(OwnDDPG):
     """What a user writes for sac; not even its test episodes are without noise."""
 
@@ -390,6 +429,9 @@ ACTOR_CRITICS = {
     "own_sac": OwnSAC,
     "own_dqn": OwnDQN,
     "own": OwnActorCritic,
+    "counting": Counting,
+    "counting_one_by_one": CountingOneByOne,
+    "counting_ddpg": CountingDDPG,
     "partial": functools.partial(OwnActorCritic, width=6),
     "with_env": GivenAnEnvironment,
 }

@@ -140,6 +140,29 @@ def test_a_users_own_network_goes_on_with_the_same_samples(runs, algo):
     runs.assert_same(spec, out)
 
 
+@pytest.mark.parametrize("actor_critic", ["counting", "counting_one_by_one"])
+def test_a_users_network_that_counts_its_calls_goes_on_with_the_same_count(runs, actor_critic):
+    """Whether it takes batches is tried out in every process, which must not count."""
+    spec = runs.small("ppo", "CartPole-v1", num_envs=3, actor_critic=actor_critic)
+    out = runs.new_dir()
+    stop(runs, spec, out, 200)
+    rows = 200 // 3 + 1
+    calls = rows if actor_critic == "counting" else 3 * rows
+    assert runs.state(out)["tracked"]["ac"]["calls"].item() == calls
+    runs.resume(spec, out, disturb=77)
+    runs.assert_same(spec, out)
+
+
+def test_off_policy_calls_in_test_episodes_do_not_count(runs):
+    spec = runs.small("ddpg", actor_critic="counting_ddpg", num_test_episodes=2)
+    out = runs.new_dir()
+    stop(runs, spec, out, 100, "SIGTERM", among="test")  # of 45 steps each, in the second epoch
+    assert runs.state(out)["epoch"] == 1
+    assert runs.state(out)["tracked"]["ac"]["calls"].item() == 120 - 50  # 50 steps are random
+    runs.resume(spec, out)
+    runs.assert_same(spec, out)
+
+
 @pytest.mark.parametrize("env", ["dict", "discrete"])
 def test_observations_that_are_no_vectors(runs, env):
     spec = runs.small("ppo", env)

@@ -1,5 +1,6 @@
 """Acting with user-written networks, through their `step` or `act` methods."""
 
+import copy
 import inspect
 
 import numpy as np
@@ -61,19 +62,23 @@ def takes_batches(ac, obs):
     """Return whether `ac.step` treats the rows of a batch as separate observations.
 
     This is the case if it returns one action, value and log-probability per row, and the first
-    row's value equals the value of the first observation alone.
+    row's value equals the value of the first observation alone. The calls leave no trace: they are
+    made on copies, because `step` may change buffers, and the global RNGs are restored. Both start
+    from the same state and noise, so a resumed run gets the same answer.
     """
-    state, torch_state = global_state(), torch.get_rng_state()
+    state, devices = global_state(), [obs.device] if obs.device.type == "cuda" else []
     try:
-        a, v, logp = (_array(x) for x in ac.step(obs))
-        _, v_first, _ = (_array(x) for x in ac.step(obs[0]))
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(0)
+            a, v, logp = (_array(x) for x in copy.deepcopy(ac).step(obs))
+            torch.manual_seed(0)
+            _, v_first, _ = (_array(x) for x in copy.deepcopy(ac).step(obs[0]))
     except Exception:
         # A user's code may raise anything: it only has to support one observation at a time. If
         # that fails too, the user sees that error.
         return False
     finally:
         set_global_state(state)
-        torch.set_rng_state(torch_state)
     n = len(obs)
     rows = a.shape[:1] == (n,) and v.size == n and logp.size == n
     return bool(rows and np.allclose(v.reshape(-1)[:1], v_first.reshape(-1), rtol=1e-3, atol=1e-4))
