@@ -26,6 +26,7 @@ from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, effic
 from spinup.analysis.curves import Curve
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import read_json
 
 # ------------------------------------------------------------------------------------------ reading
 
@@ -193,11 +194,11 @@ def normalisation(given: Sequence[str] | None, scores: Scores) -> dict[str, tupl
 
 def _read_reference(path: str) -> dict[str, tuple[float, float]]:
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         return {str(env): (float(low), float(high)) for env, (low, high) in content.items()}
     except OSError as error:
         raise SpinupError(f"{path} cannot be read ({error.strerror}): check the path") from None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise SpinupError(
             f'{path} must contain {{"environment": [low, high], ...}} as JSON'
         ) from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import numpy as np
 
 from spinup.runs.tables import matches, read_record
 from spinup.utils.errors import SpinupError, closest, nearest
+from spinup.utils.reading import read_json, read_table
 
 # `Performance` means the first of these columns that a run logged.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
@@ -162,7 +162,7 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
     """Read a `progress.txt`: its header, its complete rows and its problems."""
     record = read_record(path)
     try:
-        text = _read_text(path)
+        text = read_table(path)
     except OSError as error:
         return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
     problems = []
@@ -193,26 +193,19 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
     return first.split("\t"), rows, problems
 
 
-def _read_text(path: Path) -> str:
-    # Refuse pipes and devices, because reading them could block forever.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(f"{path.name} is not a file")
-    text = path.read_bytes().decode("utf-8", errors="replace")
-    return text.replace("\r\n", "\n") if "\r" in text else text
-
-
 def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str]:
     """Read `config.json` and determine the experiment's name."""
     config: dict[str, Any] = {}
     problem = None
     try:
-        content = json.loads(_read_text(folder / "config.json"))
+        content = read_json(folder / "config.json")
         if isinstance(content, dict):
             config = content
     except FileNotFoundError:
         problem = "there is no config.json"
-    except (OSError, ValueError, RecursionError) as error:
-        problem = f"config.json cannot be read ({one_line(error)})"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        problem = f"config.json cannot be read ({one_line(reason)})"
     if config.get("exp_name"):
         return config, one_line(config["exp_name"])
     # Runs of one experiment differ only in the suffix _s<seed>: strip it to get a common name.

@@ -33,7 +33,9 @@ from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
 from spinup.runs.arguments import ARGUMENTS
 from spinup.runs.domains import Number
+from spinup.utils.errors import SpinupError
 from spinup.utils.memory import available_memory, size_text
+from spinup.utils.reading import count_rows
 
 # Arguments that do not change the cost of a step; runs that differ only in these arguments share a
 # calibration. They are numbers that are not counts, and settings for durations and frequencies.
@@ -332,16 +334,18 @@ def _fate(job: Job, alone: bool) -> tuple[str, float]:
         return "already done, skipped", 1.0
     if action == "resume" and there:
         epochs = {"epochs": 1, **_defaults(job.cell), **kwargs}["epochs"]
-        done = min(epochs, _rows(folder / "progress.txt"))
+        try:
+            done = min(epochs, count_rows(folder / "progress.txt"))
+        except OSError as error:
+            raise SpinupError(
+                f"{folder / 'progress.txt'} cannot be read ({error.strerror}): restore the file, "
+                "or use --overwrite"
+            ) from error
         return f"resumes after {done} of {epochs} epochs", done / max(1, epochs)
     if there:
         overwrite = kwargs.get("overwrite")
         return f"starts; {'deletes the old run' if overwrite else 'old run moves to .old/'}", 0.0
     return "starts", 0.0
-
-
-def _rows(path: Path) -> int:
-    return max(0, path.read_bytes().count(b"\n") - 1)
 
 
 def _summary(

@@ -9,7 +9,7 @@ SpinupError. `flags` reads the words, `usage` explains them, and `estimate` pred
 from __future__ import annotations
 
 import contextlib
-import json
+import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +52,7 @@ from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
 from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, proc_id, under_launcher
+from spinup.utils.reading import read_json
 
 __all__ = [
     "NOT_FLAGS",
@@ -74,6 +75,9 @@ LAUNCH = {
     "gpus_per_cell": Number(),
     "ray_address": None,
 }
+
+
+_MOST_LAYERS = 1000  # of a network
 
 
 @dataclass(frozen=True)
@@ -101,14 +105,12 @@ class Plan:
 def read_preset(path: str | Path) -> dict[str, Any]:
     """Read the JSON object in a preset file."""
     try:
-        preset = json.loads(Path(path).read_text(encoding="utf-8"))
+        preset = read_json(path)
     except FileNotFoundError as error:
         raise SpinupError(f"the preset '{path}' does not exist") from error
     except OSError as error:
         raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SpinupError(f"the preset '{path}' is not a text file") from error
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise SpinupError(f"the preset '{path}' is not valid JSON: {error}") from error
     if not isinstance(preset, dict):
         raise SpinupError(f"the preset '{path}' must contain one JSON object of arguments")
@@ -334,11 +336,26 @@ def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: A
             raise SpinupError(f"'--l' must be the number of layers, not {layers!r}")
         parameter_of(algo_fn, key, "--l")
         known = values.get(key, [usual])
+        if layers > _MOST_LAYERS:
+            raise SpinupError(f"'--l' must be at most {_MOST_LAYERS} layers, not {layers}")
         if any(not is_width(v) and len(set(v)) != 1 for v in known):
             raise SpinupError("'--l' needs one width for all layers, as in --hid 64 --l 2")
         values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
     elif key in values:
         values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
+    for sizes in values.get(key, []):
+        _check_size(sizes)
+
+
+def _check_size(sizes: Sequence[int]) -> None:
+    """Raise for a network that would not fit into memory or would take minutes to create."""
+    from spinup.utils.memory import check_memory
+
+    if len(sizes) > _MOST_LAYERS:
+        raise SpinupError(f"'--hid' must be at most {_MOST_LAYERS} layers, not {len(sizes)}")
+    weights = sum(a * b for a, b in itertools.pairwise([1, *sizes, 1]))
+    # each float32 weight has a gradient and two averages of Adam
+    check_memory(f"a network with hidden_sizes {str(sizes)[:60]}", 16 * weights, "use fewer units")
 
 
 def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ()) -> None:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from spinup.envs.spaces import OBSERVATIONS, name_of
 from spinup.utils.errors import SpinupError
 
-MAX_ELEMENTS = 10**8
+MAX_ELEMENTS = 3 * 10**7  # of all spaces in a Dict or Tuple together
 
 
 def _bound_to_json(values: np.ndarray, bounded: np.ndarray, unbounded: str) -> Any:
@@ -95,6 +95,11 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         SpinupError: `d` does not describe a space.
     """
     try:
+        if _elements(d) > MAX_ELEMENTS:  # the bounds' arrays would fill the memory
+            raise SpinupError(
+                f"a space of {_elements(d):.1g} elements is too large to be real: save the policy "
+                "again"
+            )
         return _space_from_json(d)
     except SpinupError:
         raise
@@ -114,14 +119,23 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         ) from error
 
 
+def _elements(d: Mapping[str, Any]) -> float:
+    """Return how many numbers a space has, counting each value of a discrete one."""
+    kind = d["type"]
+    if kind == "Dict":
+        return sum(_elements(sub) for _, sub in d["spaces"])
+    if kind == "Tuple":
+        return sum(_elements(sub) for sub in d["spaces"])
+    if kind == "MultiDiscrete":
+        return float(np.sum(np.abs(np.array(d["nvec"], np.float64))))
+    sizes = d["shape"] if kind == "Box" else d.get("n", 0)
+    return math.prod(abs(float(n)) for n in (sizes if isinstance(sizes, list) else [sizes]))
+
+
 def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     kind = d["type"]
     if kind == "Box":
         shape, dtype = tuple(d["shape"]), np.dtype(d["dtype"])
-        if math.prod(shape) > MAX_ELEMENTS:  # the bounds' arrays would fill the memory
-            raise SpinupError(
-                f"a space of shape {str(shape)[:60]} is too large to be real: save the policy again"
-            )
         low, high = (_bound_from_json(d[end], shape, dtype) for end in ("low", "high"))
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     if kind == "Discrete":
@@ -136,7 +150,7 @@ def _space_from_json(d: Mapping[str, Any]) -> spaces.Space:
     if kind == "MultiBinary":
         return spaces.MultiBinary(d["n"])
     if kind == "Dict":
-        return spaces.Dict([(key, space_from_json(sub)) for key, sub in d["spaces"]])
+        return spaces.Dict([(key, _space_from_json(sub)) for key, sub in d["spaces"]])
     if kind == "Tuple":
-        return spaces.Tuple([space_from_json(sub) for sub in d["spaces"]])
+        return spaces.Tuple([_space_from_json(sub) for sub in d["spaces"]])
     raise SpinupError(f"there is no kind of space called {kind!r}: save the policy again")

@@ -50,6 +50,11 @@ REBUILT = frozenset(
         "TimeLimit",
     }
 )
+# The largest whole number that an argument of the others may be, unless it is a limit or a bound.
+_MOST = 10_000
+_WITH_LARGE_NUMBERS = frozenset(
+    {"ClipReward", "RescaleAction", "RescaleObservation", "TimeAwareObservation", "TimeLimit"}
+)
 # Wrappers that do not affect a policy: left out silently.
 UNNEEDED = frozenset(
     {"PassiveEnvChecker", "OrderEnforcing", "RecordVideo", "HumanRendering", "RenderCollection"}
@@ -86,6 +91,8 @@ def rewrap(
         if cls is None or record["kwargs"] is None:
             missing.insert(0, record["name"])
             continue
+        if not trust:
+            _check_sizes(record)
         try:
             env = cls(env, **{name: _decode(value) for name, value in record["kwargs"].items()})
         except Exception as error:  # arguments from a file can make a class raise anything
@@ -94,6 +101,18 @@ def rewrap(
                 f"({type(error).__name__}: {error}): pass the environment with env=... (--env)"
             ) from error
     return env, missing
+
+
+def _check_sizes(record: dict[str, Any]) -> None:
+    """Refuse to stack, repeat or skip so often that it would fill the memory or never end."""
+    for name, value in record["kwargs"].items():
+        counts = value if isinstance(value, list) else [value]
+        large = any(type(n) is int and abs(n) > _MOST for n in counts)
+        if large and record["name"] not in _WITH_LARGE_NUMBERS:
+            raise SpinupError(
+                f"the saved wrapper {record['name']} has a {name} of more than {_MOST}, which is "
+                "too large to be real: pass the environment with env=... (--env)"
+            )
 
 
 def _is_limit(record: dict[str, Any]) -> bool:

@@ -6,7 +6,6 @@ The numbers come from the last rows of each cell's `progress.txt`, whichever pro
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import shutil
 import sys
@@ -18,8 +17,10 @@ from typing import TextIO
 
 from spinup.grids.cells import Job
 from spinup.utils.progress import hms
+from spinup.utils.reading import open_regular
 
 _TAIL_BYTES = 16384
+_MOST = 1e15  # larger numbers are not counts, times or returns
 _WINDOW = 10  # number of recent epochs used to compute the speed
 _COLORS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
 # Which cells to show first if the screen has no room for all of them.
@@ -40,7 +41,7 @@ def read_progress(run: str | os.PathLike[str]) -> Progress:
     """Read a run's progress from its last rows; numbers that cannot be read are None."""
     path = Path(run, "progress.txt")
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             header = file.readline(_TAIL_BYTES)
             start = len(header)
             size = os.fstat(file.fileno()).st_size
@@ -75,7 +76,7 @@ def _numbers(names: Sequence[str], row: str) -> dict[str, float]:
             number = float(text)
         except ValueError:
             continue
-        if math.isfinite(number):
+        if abs(number) < _MOST:
             found[name] = number
     return found
 

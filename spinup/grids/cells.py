@@ -31,8 +31,9 @@ from typing import Any
 
 from spinup.runs.files import atomic_write
 from spinup.runs.locks import RunLock
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, printable
 from spinup.utils.own_files import own_folder
+from spinup.utils.reading import TABLE_LIMIT, open_regular, read_file, read_json
 
 FORMAT = "spinup-cell-1"
 # Arguments that do not affect a run's results, so they are not part of a cell's hash.
@@ -311,8 +312,8 @@ def _register(specs: Sequence[Any]) -> None:
 def read_state(job: Job) -> dict[str, Any]:
     """Read a cell's recorded state; return an empty dict if it is missing or unreadable."""
     try:
-        state = json.loads(Path(job.folder, "state.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        state = read_json(Path(job.folder, "state.json"))
+    except (OSError, ValueError):
         return {}
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         return {}
@@ -390,16 +391,18 @@ def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
     )
 
 
-def _marks(run: Path, length: int = -1) -> dict[str, Any]:
+def _marks(run: Path, length: int = TABLE_LIMIT) -> dict[str, Any]:
     """Fingerprint the run in a directory by its configuration and its table so far."""
+    table, read = hashlib.sha256(), 0
     try:
-        with open(run / "progress.txt", "rb") as file:
-            table = file.read(length)
-        config = (run / "config.json").read_bytes()
+        config = hashlib.sha256(read_file(run / "config.json"))
+        with open_regular(run / "progress.txt", TABLE_LIMIT) as file:
+            while block := file.read(min(length - read, 1 << 20)):
+                table.update(block)
+                read += len(block)
     except OSError:
         return {}  # the function writes other files
-    shas = {"config": hashlib.sha256(config), "table": hashlib.sha256(table)}
-    return {"length": len(table), **{name: sha.hexdigest() for name, sha in shas.items()}}
+    return {"length": read, "config": config.hexdigest(), "table": table.hexdigest()}
 
 
 def _is_another_run(state: Mapping[str, Any], run: Path) -> bool:
@@ -455,8 +458,8 @@ def holding(job: Job, wait: float) -> Iterator[None]:
             lock = RunLock(job.folder)
             break
         except SpinupError as error:
-            holder = Path(job.folder, ".lock").read_bytes()[:32].decode("ascii", "replace")
-            pid = holder.strip() or "unknown"
+            with open_regular(Path(job.folder, ".lock")) as file:
+                pid = printable(file.read(32).decode("ascii", "replace").strip()) or "unknown"
             if time.monotonic() > start + wait:
                 raise CellBusy(
                     f"another process (pid {pid}) is running {job.name}: wait until it ends"

@@ -30,6 +30,7 @@ from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
 from spinup.runs.files import atomic_write
 from spinup.utils.errors import SpinupError, check_name, one_line
 from spinup.utils.own_files import own_folder
+from spinup.utils.reading import read_file
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _OURS = (
@@ -45,6 +46,7 @@ _OURS = (
 )
 # sbatch and a shell agree on how to read quoted text, except where it contains one of these.
 _UNQUOTABLE = re.compile(r"""['"\\]""")
+_CELLS_LIMIT = 1 << 28  # bytes of the cells' file
 _WARNING_SECONDS = 120  # how long before the time limit Slurm warns; saving a run takes less
 
 
@@ -77,6 +79,11 @@ def run_slurm(
     launch = jobs[0].launch
     data, suffix = _dump(jobs)
     cells = place / f"{launch}{suffix}"
+    if len(data) > _CELLS_LIMIT:
+        raise SpinupError(
+            f"the cells take {len(data)} bytes, more than {_CELLS_LIMIT}: let each function load "
+            "its own data instead of passing it as an argument"
+        )
     atomic_write(cells, data)
     script = place / f"{launch}.sh"
     text = _script(cells, hashlib.sha256(data).hexdigest(), len(jobs), most, cpus, gpus, lines)
@@ -261,7 +268,7 @@ def _registered(thunk: Callable[..., Any]) -> str | None:
 def _load(path: Path, sha256: str) -> list[Job]:
     """Load the jobs from the file that belongs to the script, checked against its hash."""
     try:
-        data = path.read_bytes()
+        data = read_file(path, _CELLS_LIMIT)
     except OSError as error:
         raise SpinupError(
             f"cannot read the cells in {path} ({error.strerror}): start the grid again"

@@ -30,6 +30,7 @@ from spinup.grids.board import Board
 from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
 from spinup.utils.errors import SpinupError
 from spinup.utils.own_files import open_own
+from spinup.utils.reading import open_regular
 
 BUSY = 75  # exit status: another process is running this cell
 ATTEMPTS = 2  # number of processes to try before a cell counts as failed
@@ -186,7 +187,7 @@ def outcome(job: Job, status: int) -> Outcome:
 def log_tail(job: Job, lines: int = 15) -> str:
     """Return the last lines of a cell's log."""
     try:
-        with open(job.log, "rb", opener=open_own) as file:
+        with open_regular(job.log) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
             text = file.read().decode("utf-8", "replace")
     except (OSError, SpinupError):

@@ -53,6 +53,11 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     try:
         if actor_critic is None and not trust_code:
             # First build it without allocating memory: a tiny file could ask for a huge network.
+            if _longest(kwargs) > max(16, len(tensors)):  # a million layers would take minutes
+                raise SpinupError(
+                    f"the saved ac_kwargs ask for {_longest(kwargs)} layers, but there are only "
+                    f"{len(tensors)} tensors: save the policy again"
+                )
             with torch.device("meta"):
                 shapes = cls(observation_space, action_space, **kwargs).state_dict()
             shapes = {name: tuple(t.shape) for name, t in shapes.items()}
@@ -72,6 +77,13 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
         ) from error
     ac.action_space = action_space
     return ac.eval()
+
+
+def _longest(value):
+    """Return the length of the longest list in nested arguments."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = len(value) if isinstance(value, list) else 0
+    return max((own, *(_longest(v) for v in inner if isinstance(v, dict | list))))
 
 
 def _saved_class(name, trust_code, algo=None):

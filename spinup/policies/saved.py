@@ -5,7 +5,6 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import read_file, save_number, self_hash, sha256_file
+from spinup.runs.files import save_number, self_hash
 from spinup.runs.tensors import read_safetensors
 from spinup.runs.torch_saver import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import read_json, sha256_file
+
+# Bytes of a policy's tensors: a billion weights.
+_LIMIT = 1 << 32
 
 
 def load_policy(
@@ -36,13 +39,13 @@ def load_policy(
         folder = folder / "pyt_save"
     name = f"policy{_number(folder, itr) if itr in (None, 'last', -1) else save_number(itr)}"
     try:
-        meta = json.loads(read_file(folder / f"{name}.json"))
+        meta = read_json(folder / f"{name}.json")
     except OSError as error:
         raise SpinupError(
             f"cannot read {folder / name}.json ({error.strerror}); pass a run directory that "
             "contains a saved policy"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SpinupError(
             f"{folder / name}.json is not valid JSON ({error}); use another save"
         ) from error
@@ -59,7 +62,7 @@ def load_policy(
         )
     for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
         try:
-            if sha256_file(file) == meta.get("tensors"):
+            if sha256_file(file, _LIMIT) == meta.get("tensors"):
                 return meta, read_safetensors(file)
         except FileNotFoundError:
             continue

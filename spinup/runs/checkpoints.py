@@ -24,18 +24,18 @@ from typing import Any
 from spinup.runs.files import (
     TMP_PREFIX,
     fsync_folder,
-    read_file,
     self_hash,
-    sha256_file,
     write_durably,
 )
 from spinup.runs.packing import FORGED, MAX_NESTING, pack, unpack
 from spinup.runs.pieces import PIECE_NAME, PIECES, Piece
 from spinup.runs.tensors import read_safetensors, safetensors_chunks
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, printable
 from spinup.utils.own_files import delete, is_own_folder, own_folder
+from spinup.utils.reading import parse_json, read_file, read_json, sha256_file
 
 FORMAT = "spinup-checkpoint-1"
+STATE_LIMIT = 1 << 28  # bytes of a checkpoint's tree, without its arrays
 _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 
 
@@ -58,6 +58,11 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
         raise SpinupError(f"step must be >= 0 and keep >= 1, not step={step} and keep={keep}")
     tree, arrays = pack(state)
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
+    if len(text) > STATE_LIMIT:
+        raise SpinupError(
+            f"the run's state has {len(text)} bytes besides its arrays, more than a checkpoint may "
+            f"have ({STATE_LIMIT}): keep large data in arrays"
+        )
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     own_folder(folder)
@@ -134,11 +139,12 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
 
 
 def _warn_damaged(path: Path, reason: str) -> None:
-    warnings.warn(f"skipping the damaged checkpoint {path}: {reason}", RuntimeWarning, stacklevel=3)
+    message = printable(f"skipping the damaged checkpoint {path}: {reason}")
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
-    tree = json.loads(read_file(path / "state.json"))
+    tree = read_json(path / "state.json", STATE_LIMIT)
     folder = path.parent / PIECES
     pieces = {f: Piece.saved(folder, f, e) for f, e in manifest.get("pieces", {}).items()}
     return unpack(tree, read_safetensors(path / "state.safetensors"), pieces)
@@ -194,7 +200,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not is_own_folder(path):
         raise ValueError("it is a link or a file, not a folder")
     data = read_file(path / "manifest.json")
-    manifest = json.loads(data)
+    manifest = parse_json(data)
     if not isinstance(manifest, dict):
         raise ValueError("manifest.json is not a JSON object")
     manifest.pop("manifest_sha256", None)

@@ -1,19 +1,15 @@
-"""Reading and writing files safely, despite crashes, full disks and forged files.
+"""Writing files safely, despite crashes and full disks: `spinup.utils.reading` reads them.
 
-Writes go to a temporary file, which is flushed to disk (fsync) and then renamed. Reads reject
-everything but regular files. Nothing is ever unpickled.
+Writes go to a temporary file, which is flushed to disk (fsync) and then renamed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
-import math
 import os
 import secrets
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -74,31 +70,6 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str,
         f.flush()
         os.fsync(f.fileno())
     return {"size": size, "sha256": digest.hexdigest()}
-
-
-def read_file(path: str | os.PathLike[str], limit: int = 2**30) -> bytes:
-    """Read a regular file of at most ``limit`` bytes; raise ``OSError`` for anything else."""
-    _check_regular(path, limit)
-    return Path(path).read_bytes()
-
-
-def _check_regular(path: str | os.PathLike[str], limit: float = math.inf) -> None:
-    """Reject pipes, devices and links to them: reading one might never end."""
-    info = os.stat(path)
-    if not stat.S_ISREG(info.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    if info.st_size > limit:
-        raise OSError(errno.EFBIG, "too large for a file of this name")
-
-
-def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Compute a file's SHA-256 in hexadecimal, block by block."""
-    _check_regular(path)
-    digest = hashlib.sha256()
-    with open(path, "rb") as f:
-        while block := f.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def save_number(itr: int | str | None) -> str:

@@ -17,7 +17,10 @@ def is_of_this_job(output_dir: Path) -> bool:
     Any other run there is older; a job that restarts after losing a process must not continue it.
     """
     job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
-    return job is not None and path.is_file() and path.read_text() == job
+    if job is None or not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(job) + 1) == job.encode()
 
 
 def sign_for_this_job(output_dir: Path) -> None:

@@ -16,6 +16,7 @@ from spinup.runs.config import as_json
 from spinup.runs.packing import FORGED
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import gather_lists, proc_id
+from spinup.utils.reading import count_rows
 
 if TYPE_CHECKING:
     from spinup.runs.run import Run
@@ -117,7 +118,16 @@ def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:
         _check_saved(*loaded)
     progress = output_dir / "progress.txt"
     # The first epoch is always saved, so a run without a checkpoint has at most one row.
-    if loaded is None and progress.is_file() and progress.read_bytes().count(b"\n") > 2:
+    rows = 0
+    if loaded is None and progress.is_file():
+        try:
+            rows = count_rows(progress)
+        except OSError as error:
+            raise SpinupError(
+                f"{progress} cannot be read ({error.strerror}): restore the file, or start again "
+                "with overwrite=True"
+            ) from error
+    if rows > 1:
         raise SpinupError(
             f"{output_dir} contains results but no checkpoint to resume from: omit resume to move "
             "them to .old/ and start again, or choose another output_dir"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from spinup.runs.files import atomic_write, json_bytes, read_file
+from spinup.runs.files import atomic_write, json_bytes
 from spinup.utils.errors import SpinupError
 from spinup.utils.own_files import open_own
 
@@ -97,8 +97,15 @@ class TableHash:
 
 
 def _read(path: str) -> bytes:
+    from spinup.utils.reading import TABLE_LIMIT
+
     with open(path, "rb", opener=open_own) as file:
-        return file.read()
+        if os.fstat(file.fileno()).st_size > TABLE_LIMIT:
+            raise SpinupError(
+                f"{path} has more than {TABLE_LIMIT} bytes, too many for a table; restore the "
+                "file, or start again with overwrite=True"
+            )
+        return file.read(TABLE_LIMIT)
 
 
 def _record_of(path: str | os.PathLike[str]) -> Path:
@@ -114,6 +121,8 @@ def read_record(path: str | os.PathLike[str]) -> bytes | None:
 
     To check a table that is being written, read the record first.
     """
+    from spinup.utils.reading import read_file
+
     try:
         return read_file(_record_of(path), limit=4096)
     except FileNotFoundError:

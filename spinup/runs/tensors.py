@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import JSON_LIMIT, open_regular
 
 # NumPy dtype -> its name in a safetensors header; other dtypes are stored as raw bytes
 SAFE_DTYPES = types.MappingProxyType(
@@ -68,7 +69,11 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
+    with open_regular(path) as file:
+        (size,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
     try:
+        if size > JSON_LIMIT:
+            raise SafetensorError(f"its header claims to have {size} bytes")
         arrays = load_file(path)
     except (SafetensorError, KeyError) as error:
         raise SpinupError(

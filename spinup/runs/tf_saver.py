@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, json_bytes
 from spinup.utils.errors import SpinupError
 from spinup.utils.own_files import delete
+from spinup.utils.reading import read_json
 
 
 def save_graph(folder: str, saved: Mapping[str, Any], info: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ def restore_tf_graph(sess: Any, fpath: str | os.PathLike[str]) -> dict[str, Any]
     """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name."""
     tf = _tensorflow()
     try:
-        info = json.loads(Path(fpath, "model_info.json").read_bytes())
+        info = read_json(Path(fpath, "model_info.json"))
     except (OSError, ValueError) as error:
         raise SpinupError(
             f"cannot read model_info.json in {os.fspath(fpath)} ({error}); pass a tf1_save folder"

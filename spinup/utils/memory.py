@@ -7,13 +7,13 @@ import sys
 from spinup.utils.errors import SpinupError
 
 
-def check_memory(what: str, nbytes: int) -> None:
+def check_memory(what: str, nbytes: int, advice: str = "use a smaller replay_size") -> None:
     """Raise a `SpinupError` if `what` needs more memory than this machine has free."""
     available = available_memory()
     if available is not None and nbytes > available:
         raise SpinupError(
             f"{what} needs {size_text(nbytes)} of memory, but only {size_text(available)} are "
-            "free: use a smaller replay_size"
+            f"free: {advice}"
         )
 
 
@@ -48,6 +48,7 @@ def available_memory() -> int | None:
 
 def size_text(nbytes: float) -> str:
     """Format a number of bytes in a readable unit: `1.5 MiB`."""
+    nbytes = min(nbytes, 1e30)  # a float has no room for more than 308 digits
     for unit in ("bytes", "KiB", "MiB"):
         if nbytes < 1024:
             return f"{nbytes:.1f} {unit}"

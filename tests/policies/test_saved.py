@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from spinup.policies.saved import load_policy
-from spinup.runs.files import self_hash, sha256_file
+from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import sha256_file
 
 
 def save_policies(folder, *itrs):

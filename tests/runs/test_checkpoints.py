@@ -18,11 +18,12 @@ import pytest
 
 from spinup.runs import checkpoints
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.files import atomic_write, sha256_file
+from spinup.runs.files import atomic_write
 from spinup.runs.packing import pack
 from spinup.runs.pieces import Piece
 from spinup.runs.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import sha256_file
 
 FILES = ["state.json", "state.safetensors", "manifest.json"]
 

@@ -14,6 +14,7 @@ import os
 import pickle
 import shutil
 import struct
+import time
 import warnings
 from pathlib import Path
 
@@ -188,7 +189,7 @@ def test_the_bomb_would_go_off(tmp_path):
         trace.rmdir()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "endless", "bomb", "loop", "gone"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "bomb", "loop", "gone", "sparse"])
 def test_links_and_pipes_in_place_of_files_are_not_followed_into_trouble(copies, tmp_path, kind):
     trace = tmp_path / "executed"
     (tmp_path / "bomb").write_bytes(pickle.dumps(Bomb(trace)))
@@ -197,14 +198,18 @@ def test_links_and_pipes_in_place_of_files_are_not_followed_into_trouble(copies,
         (run / name).unlink()
         if kind == "pipe":
             os.mkfifo(run / name)
+        elif kind == "sparse":  # 10 GB that take no room on the disk
+            (run / name).touch()
+            os.truncate(run / name, 10**10)
         else:
             leads_to = {"endless": "/dev/zero", "bomb": tmp_path / "bomb", "gone": "nowhere"}
             (run / name).symlink_to(leads_to.get(kind, Path(name).name))
         loaded = outcome(play, run)
         assert (loaded != "ok") == name.startswith("pyt_save/policy"), (name, loaded)
-        if name != "progress.txt" or kind != "pipe":
-            resumed = outcome(resume, "ppo", run)
-            assert (resumed != "ok") == (name in ("progress.txt", ".lock")), (name, resumed)
+        assert outcome(plot.get_datasets, str(run)) == "ok"  # it says which run it leaves out
+        resumed = outcome(resume, "ppo", run)
+        refused = ("progress.txt",) if kind == "sparse" else ("progress.txt", ".lock")
+        assert (resumed != "ok") == (name in refused), (name, resumed)
         assert not trace.exists()
 
 
@@ -380,3 +385,39 @@ def test_plot_and_compare_name_a_hostile_run_and_go_on(
         assert "Traceback" not in err and not trace.exists()
         if name == "progress.txt":
             assert str(run) in err and code == 2  # nothing is left to compare with
+
+
+# ----------------------------------------------------------------- descriptions of absurd things
+
+
+@pytest.mark.parametrize("sizes", [[10**9], [10**9] * 3, [2] * 1_000_000, [10**400], [[2] * 10**6]])
+def test_an_absurd_network_is_refused_before_it_is_made(copies, sizes):
+    run = copies("ppo")
+    path = run / "pyt_save" / "policy.json"
+    meta = json.loads(path.read_text())
+    meta["ac_kwargs"]["hidden_sizes"] = sizes
+    meta.pop("sha256")
+    path.write_text(json.dumps(meta))
+    started = time.monotonic()
+    assert outcome(play, run) != "ok"
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        ("FrameStackObservation", {"stack_size": 10**9}),
+        ("RepeatAction", {"num_repeats": 10**12}),
+        ("ResizeObservation", {"shape": [10**6, 10**6]}),
+        ("MaxAndSkipObservation", {"skip": 10**9}),
+    ],
+)
+def test_an_absurd_wrapper_is_refused_before_it_is_made(copies, name, kwargs):
+    run = copies("ppo")
+    path = run / "pyt_save" / "policy.json"
+    meta = json.loads(path.read_text())
+    record = {"name": name, "class": f"gymnasium.wrappers.x:{name}", "kwargs": kwargs}
+    meta["env"]["wrapper_specs"].append(record)
+    meta.pop("sha256")
+    path.write_text(json.dumps(meta))
+    assert "too large to be real" in outcome(play, run)

@@ -16,10 +16,10 @@ import pytest
 
 from spinup.algos.common.replay import ReplayBuffer, Ring
 from spinup.runs.checkpoints import _render_manifest, load_checkpoint, save_checkpoint
-from spinup.runs.files import sha256_file
 from spinup.runs.pieces import Piece
 from spinup.runs.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import sha256_file
 
 FIELDS = {"x": ((2,), np.float32), "k": ((), np.int64), "flag": ((), np.bool_)}
 
