@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spinup.analysis import labels
+from spinup.analysis import curves, labels
 from spinup.analysis.curves import Run
+from spinup.cli.main import main
 
 
 def run(exp_name="e", seed=0, env="CartPole-v1", **config):
@@ -26,6 +27,17 @@ def test_one_argument_that_varies_is_the_name():
         )
     )
     assert found == ["pi_lr=0.001"] * 2 + ["pi_lr=0.01"] * 2
+
+
+def test_real_runs_of_two_commands_differ_only_in_the_argument_that_was_changed(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    words = "vpg --env CartPole-v1 --hid 8 --steps 20 --epochs 1 --train_v_iters 1".split()
+    assert main([*words, "--exp_name", "a", "--seed", "1"]) == 0
+    assert main([*words, "--exp_name", "b", "--seed", "2", "--lam", "0.5"]) == 0
+    found = curves.read_runs(["data"], [])
+    assert names(*found) == ["lam=0.97", "lam=0.5"]
 
 
 def test_runs_that_differ_in_nothing_are_named_after_their_algorithm():
