@@ -33,7 +33,7 @@ def test_real_runs_of_two_commands_differ_only_in_the_argument_that_was_changed(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    words = "vpg --env CartPole-v1 --hid 8 --steps 20 --epochs 1 --train_v_iters 1".split()
+    words = ["vpg", "--env", "CartPole-v1", "--hid", "8", "--steps", "20", "--epochs", "1"]
     assert main([*words, "--exp_name", "a", "--seed", "1"]) == 0
     assert main([*words, "--exp_name", "b", "--seed", "2", "--lam", "0.5"]) == 0
     found = curves.read_runs(["data"], [])
