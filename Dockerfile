@@ -15,7 +15,7 @@ ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1
 
 WORKDIR /spinup
-COPY Makefile pyproject.toml constraints.txt README.md LICENSE ./
+COPY Makefile pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY spinup ./spinup
 RUN make .venv EXTRAS=video
 

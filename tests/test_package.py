@@ -2,9 +2,11 @@
 
 import email
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -19,17 +21,37 @@ except ImportError:  # Python 3.10, where pytest brings this one along
 
 
 @pytest.fixture(scope="module")
-def wheel(repo_root, tmp_path_factory):
-    """The files of a wheel built from a copy of the sources: the tree itself stays clean."""
-    source = tmp_path_factory.mktemp("source")
+def sdist(repo_root, tmp_path_factory):
+    """The unpacked source distribution, built from a copy: the tree itself stays clean."""
+    folder = tmp_path_factory.mktemp("sdist")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    shutil.copytree(repo_root / "spinup", source / "spinup", ignore=ignore)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(repo_root / name, source / name)
-    out = source / "wheels"
+    for name in ("spinup", "docs", "tests"):
+        shutil.copytree(repo_root / name, folder / "source" / name, ignore=ignore)
+    for path in repo_root.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, folder / "source")
+    program = "import setuptools.build_meta as b; b.build_sdist('..')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder / "source",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (packed,) = folder.glob("spinup-*.tar.gz")
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"spinup-{spinup.__version__}"
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    """The files of a wheel built from the source distribution, as pip does it."""
+    out = tmp_path_factory.mktemp("wheels")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     done = subprocess.run(
-        [*command, "--wheel-dir", str(out), str(source)],
+        [*command, "--wheel-dir", str(out), str(sdist)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -37,6 +59,40 @@ def wheel(repo_root, tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = out.glob("spinup-*.whl")
     return path
+
+
+def test_a_source_distribution_holds_what_a_reader_needs(sdist, repo_root):
+    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff"}
+    wanted |= {"constraints.txt", "Makefile", "pyproject.toml", "setup.py"}
+    docs = [p for p in (repo_root / "docs").rglob("*") if p.is_file()]
+    assert len(docs) > 20
+    wanted |= {p.relative_to(repo_root).as_posix() for p in docs}
+    there = {p.relative_to(sdist).as_posix() for p in sdist.rglob("*") if p.is_file()}
+    assert sorted(wanted - there) == []
+    assert "tests/test_package.py" in there
+    assert not [p for p in there if "__pycache__" in p or p.endswith(".pyc")]
+
+
+def test_the_readme_on_pypi_has_no_relative_links(wheel, repo_root):
+    info = f"spinup-{spinup.__version__}.dist-info"
+    metadata = email.message_from_bytes(zipfile.ZipFile(wheel).read(f"{info}/METADATA"))
+    assert metadata["Description-Content-Type"].startswith("text/markdown")
+    text = metadata.get_payload()
+    assert "code written for the original" in text  # the words of a link
+    targets = re.findall(r"\]\(([^()\s]+)\)", text)
+    assert [t for t in targets if not t.startswith(("https://", "#"))] == []
+    assert "](docs/" in (repo_root / "README.md").read_text()  # in the repository, they are links
+
+
+def test_links_of_the_readme_become_absolute_once_the_repository_is_named(repo_root):
+    for_pypi = runpy.run_path(str(repo_root / "setup.py"))["for_pypi"]
+    text = "[`a`](docs/a.md#b) ![c](d.png) [e](https://x.org) [f](#g) x[i](j)"
+    assert for_pypi(text, None) == "`a`  [e](https://x.org) [f](#g) xi"
+    assert for_pypi(text, "https://host/me/spinup/") == (
+        "[`a`](https://host/me/spinup/blob/main/docs/a.md#b) "
+        "![c](https://host/me/spinup/raw/main/d.png) [e](https://x.org) [f](#g) "
+        "x[i](https://host/me/spinup/blob/main/j)"
+    )
 
 
 def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
@@ -48,6 +104,7 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
         if "__pycache__" not in path.parts
     }
     assert "spinup/py.typed" in wanted and "spinup/registry.py" in wanted
+    assert "spinup/examples/pytorch/pg_math/1_simple_pg.py" in wanted
     assert sorted(wanted - inside) == []
 
 
