@@ -231,11 +231,13 @@ def cost(
 
 def _test_steps(settings: Mapping[str, Any], env: Env) -> float:
     """Return the number of steps in a run's test episodes, at most."""
+    episodes = settings["epochs"] * settings.get("num_test_episodes", 0)
+    if not episodes:
+        return 0.0
     longest = min(settings["max_ep_len"], env.limit)
     if math.isinf(longest):  # no limit: the episode length is unknown
         longest = settings["steps_per_epoch"]
-    steps: float = settings["epochs"] * settings.get("num_test_episodes", 0) * longest
-    return steps
+    return float(episodes * longest)
 
 
 # ---------------------------------------------------------------------------------- all runs

@@ -129,7 +129,7 @@ def test_saves_are_chosen_by_number(tmp_path):
     with pytest.raises(SpinupError):
         loading.load_pytorch_policy(tmp_path / "run", 7)
     with pytest.raises(SpinupError, match="number of a save"):
-        loading.load_pytorch_policy(tmp_path / "run", "best")
+        loading.load_pytorch_policy(tmp_path / "run", "worst")
 
 
 def test_arguments_of_the_environment_and_its_time_limit_come_back(tmp_path):
@@ -941,7 +941,7 @@ MALFORMED = [
     ("RUN -l -4", "argument -l/--len: '-4' is not a whole number of at least 0" + HELP),
     ("RUN -l long", "argument -l/--len: 'long' is not a whole number of at least 0" + HELP),
     ("RUN --seed -1", "argument --seed: '-1' is not a whole number of at least 0" + HELP),
-    ("RUN -i best", "argument -i/--itr: 'best' is not a whole number of at least -1" + HELP),
+    ("RUN -i worst", "argument -i/--itr: 'worst' is not a whole number of at least -1" + HELP),
     ("RUN -i -2", "argument -i/--itr: '-2' is not a whole number of at least -1" + HELP),
     ("RUN -i 99", "RUN has no save number 99: choose from the last one (-1)"),
     (
