@@ -19,6 +19,7 @@ from spinup import registry, user_config
 from spinup.analysis.curves import one_line, run_folders
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import open_regular, read_json
 
 _TAIL_BYTES = 1 << 16  # longer than any row
 _MOST_COMMANDS = 10
@@ -90,7 +91,7 @@ def look_at(folder: Path) -> Row:
         done,
         epochs if isinstance(epochs, int) else None,
         _float(value),
-        time.time() - path.stat().st_mtime,
+        time.time() - path.lstat().st_mtime,
         _command(config, folder),
     )
 
@@ -100,27 +101,31 @@ def _is_locked(path: Path) -> bool:
     try:
         import fcntl
 
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released when the file is closed
     except BlockingIOError:
         return True
-    except (ImportError, OSError):  # Windows; no lock file; a file system without locks
+    except (ImportError, OSError, ValueError):  # Windows; no lock; a file system without locks
         return False
     return False
 
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(folder / "config.json")
+    except (OSError, ValueError):  # missing, damaged, or not a regular file
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _ends(path: Path) -> tuple[list[str], list[str], int]:
     """Return the header, the last complete row and the number of complete rows of a table."""
-    with open(path, "rb") as file:
-        header = file.readline()
+    try:
+        file = open_regular(path)
+    except (OSError, ValueError):
+        return [], [], 0
+    with file:
+        header = file.readline(_TAIL_BYTES)
         count = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         size = file.tell()
         file.seek(max(len(header), size - _TAIL_BYTES))

@@ -395,6 +395,16 @@ def test_a_strangers_config_cannot_suggest_a_command(words, capsys, tmp_path):
     )
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes exist on POSIX only")
+def test_files_that_would_wait_forever_are_passed_over(capsys, tmp_path):
+    make_run(tmp_path / "x", 1, 5)
+    for name in ("config.json", "progress.txt", ".lock"):
+        (tmp_path / "x" / name).unlink(missing_ok=True)
+        os.mkfifo(tmp_path / "x" / name)
+    assert run.main(["runs", "x"]) == 0
+    assert re.search(r"^stopped +0/\? +- +\d+ s  x$", capsys.readouterr().out, re.M)
+
+
 def test_hundreds_of_runs_are_listed_by_reading_little(capsys, tmp_path, monkeypatch):
     for i in range(300):
         make_run(tmp_path / f"data/r{i}", 20, 50, finished=i % 2 == 0)

@@ -223,7 +223,7 @@ def test_a_signal_to_the_launcher_saves_and_stops(start, undisturbed, tmp_path, 
     time.sleep(0.3)  # the signal travels through mpirun
     (tmp_path / "go").touch()
     assert job.wait() == 128 + number
-    assert "Stopped and saved after 1" in job.stderr and "--resume" in job.stderr
+    assert "Stopped and saved after 1" in job.stderr and "resume=True" in job.stderr
     assert job.stderr.count("Stopped and saved") == 1
     assert "Traceback" not in job.stderr and "finished" not in job.stdout
     assert len(table(tmp_path)) == 2
