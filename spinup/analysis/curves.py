@@ -31,6 +31,9 @@ MAX_GRID = 2000
 # The environment of a run whose `config.json` names none.
 UNKNOWN_ENV = "unknown environment"
 
+# Larger values, whose squares and sums overflow, are ignored, as infinite ones are.
+LARGEST = 1e100
+
 # Subfolders of a run directory that never contain other runs.
 _NO_RUNS = ("checkpoints", "pyt_save", "tf1_save", "simple_save")
 
@@ -243,6 +246,18 @@ def _sources(run: Run, wanted: Collection[str]) -> dict[str, str]:
 
 
 def _numbers(fields: list[str], name: str, problems: list[str]) -> np.ndarray:
+    values = _converted(fields, name, problems)
+    large = np.abs(values) > LARGEST  # not NaN, which means that no episode ended
+    if large.any():
+        values[large] = np.nan
+        problems.append(
+            f"{large.sum()} of {len(fields)} values of {name} are larger than {LARGEST:g}, and are "
+            "ignored"
+        )
+    return values
+
+
+def _converted(fields: list[str], name: str, problems: list[str]) -> np.ndarray:
     try:
         return np.array([float(text) for text in fields])
     except ValueError:

@@ -32,7 +32,7 @@ import numpy as np
 
 from spinup.runs.files import atomic_write, save_number
 from spinup.utils.errors import SpinupError, check_name
-from spinup.utils.mpi_tools import chunk_statistics, proc_id
+from spinup.utils.mpi_tools import chunk_statistics, proc_id, to_float
 
 if TYPE_CHECKING:
     from spinup.runs.locks import RunLock
@@ -538,6 +538,8 @@ def _cell(value: Any) -> Any:
     if isinstance(value, (np.ndarray, list, tuple)) and np.size(value) == 1:
         # extract the scalar with its dtype; newer NumPy rejects float() of a size-1 array
         value = np.asarray(value).reshape(())[()]
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return to_float(value)  # neither text nor sinks have room for it
     if isinstance(value, (bool, numbers.Number, np.bool_)):
         return value
     return " ".join(str(value).split()) if value is not None else "None"

@@ -27,6 +27,7 @@ from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.own_files import open_own, own_folder
 
 SINK_NAMES = ("tensorboard", "wandb")
+_MOST_STEPS = 2**63 - 1  # an event has room for 64 bits
 
 
 class Sink(Protocol):
@@ -114,7 +115,7 @@ def make_sink(sink: str | Sink, output_dir: str, exp_name: str | None = None) ->
 def step_of(row: Mapping[str, Any], number: int) -> int:
     """Return a row's position on the horizontal axis: its step count, or its number."""
     steps = row.get("TotalEnvInteracts")
-    if isinstance(steps, (int, float, np.number)) and np.isfinite(steps):
+    if isinstance(steps, (int, float, np.number)) and 0 <= steps < _MOST_STEPS:
         return int(steps)
     return number
 
@@ -125,8 +126,8 @@ def _last_step(lines: Sequence[str]) -> int:
         return 0
     cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
     try:
-        return int(float(cells["TotalEnvInteracts"]))
-    except (KeyError, ValueError, OverflowError):
+        return step_of({"TotalEnvInteracts": float(cells["TotalEnvInteracts"])}, len(lines) - 1)
+    except (KeyError, ValueError):
         return len(lines) - 1
 
 

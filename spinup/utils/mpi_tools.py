@@ -173,6 +173,7 @@ def mpi_avg(x: Any) -> Any:
     return mpi_sum(x) / np.float32(num_procs())
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[Any, ...]:
     """Return the mean and standard deviation of `x` over all processes.
 
@@ -184,6 +185,7 @@ def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[Any, 
     return (mean, std, low, high) if with_min_and_max else (mean, std)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of 1e308 twice, the mean is inf
 def chunk_statistics(chunks: Sequence[Any]) -> tuple[float, float, float, float]:
     """Return (mean, std, min, max) of all values in `chunks`, over all processes.
 
@@ -213,10 +215,21 @@ def chunk_statistics(chunks: Sequence[Any]) -> tuple[float, float, float, float]
 
 def _as_arrays(chunks: Sequence[Any]) -> np.ndarray | list[np.ndarray]:
     """Return a list of vectors or, if every chunk is a number, one vector, which is much faster."""
-    if chunks and all(isinstance(c, (int, float, np.generic)) for c in chunks):
-        return np.array(chunks, dtype=np.float64)
-    arrays = [np.asarray(c, dtype=np.float64).ravel() for c in chunks]
+    try:
+        if chunks and all(isinstance(c, (int, float, np.generic)) for c in chunks):
+            return np.array(chunks, dtype=np.float64)
+        arrays = [np.asarray(c, dtype=np.float64).ravel() for c in chunks]
+    except OverflowError:  # an int that no float can hold
+        return _as_arrays([[to_float(v) for v in np.ravel(np.asarray(c, object))] for c in chunks])
     return [a for a in arrays if a.size]
+
+
+def to_float(value: Any) -> float:
+    """Convert a number to a float, which is infinite if the number is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def _gather(rows: np.ndarray) -> np.ndarray:

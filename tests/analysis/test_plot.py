@@ -16,7 +16,7 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from spinup.analysis import curves, figures, plot
+from spinup.analysis import compare, curves, figures, plot
 from spinup.utils.errors import SpinupError
 
 
@@ -452,7 +452,7 @@ def test_booleans_are_drawn_as_numbers(tmp_path):
     np.testing.assert_allclose(svg_figure(tmp_path / "o.svg").curve(0)[1], [0, 1, 1], atol=0.01)
 
 
-@pytest.mark.parametrize("values", [[1e6, 1e6 + 0.5, 1e6 + 1], [1e300, 2e300], [12e3, 15e3]])
+@pytest.mark.parametrize("values", [[1e6, 1e6 + 0.5, 1e6 + 1], [1e99, 2e99], [12e3, 15e3]])
 def test_ticks_differ_whatever_the_numbers_are(tmp_path, values):
     write_run(tmp_path / "r_s0", curve(values))
     plot.make_plots([f"{tmp_path}/r"], save=tmp_path / "o.svg")
@@ -916,3 +916,32 @@ def test_the_benchmark_of_reading_makes_whole_runs_and_its_result_is_seconds(tmp
     assert kept["command"] == "python benchmarks/plot_reading.py --save"
     assert (kept["runs"], kept["rows"], kept["columns"]) == (1000, 1000, len(module.COLUMNS))
     assert kept["read_seconds"] < kept["plot_seconds"] < 10
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    "values",
+    [["1e308"], ["1e308", "-1e308"], ["inf", "1.0"], ["1" * 5000, "2"], ["nan", "1e308"]],
+    ids=["1e308", "both signs", "inf", "5000 digits", "nan"],
+)
+@pytest.mark.parametrize("column", ["AverageEpRet", "TotalEnvInteracts"])
+def test_values_whose_sums_overflow_are_named_and_left_out(tmp_path, capsys, values, column):
+    for name, seeds in (("huge", 3), ("plain", 3)):
+        for seed in range(seeds):
+            folder = tmp_path / name / f"{name}_s{seed}"
+            folder.mkdir(parents=True)
+            rows = [["AverageEpRet", "TotalEnvInteracts"]]
+            rows += [[str(seed + epoch), str(100 * epoch)] for epoch in range(4)]
+            if name == "huge":
+                for epoch, row in enumerate(rows[1:]):
+                    row[rows[0].index(column)] = values[epoch % len(values)]
+            (folder / "progress.txt").write_text("".join("\t".join(r) + "\n" for r in rows))
+            record = {"exp_name": name, "env": {"id": "CartPole-v1"}}
+            (folder / "config.json").write_text(json.dumps(record))
+    both, figure = [str(tmp_path / "huge"), str(tmp_path / "plain")], str(tmp_path / "figure.png")
+    for more in ([], ["--smooth", "3"], ["--est", "max"], ["--est", "min"]):
+        assert plot.main([*both, "--save", figure, *more]) == 0
+        assert capsys.readouterr().err.count("are larger than 1e+100, and are ignored") == 3
+    assert compare.main([*both, "--save", figure]) in (0, 2)  # there may be nothing to compare
+    err = capsys.readouterr().err
+    assert err.count("are larger than 1e+100") == 3 and "Traceback" not in err

@@ -291,6 +291,34 @@ def test_statistics_of_nothing_are_nan(tmp_path):
     assert all(math.isnan(v) for v in logger.log_current_row.values())
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sinks", [[], ["tensorboard"]])
+@pytest.mark.parametrize(
+    "value",
+    [1e308, -1e308, float("inf"), 10**400, -(10**5000), np.float32(3e38), 2**70, [1e308, 10**400]],
+    ids=["1e308", "-1e308", "inf", "400 digits", "-5000 digits", "3e38", "2**70", "both"],
+)
+def test_huge_values_are_logged_and_saved_like_any_other(tmp_path, value, sinks):
+    logger = EpochLogger(tmp_path, sinks=sinks)
+    for i in range(2):
+        logger.store(X=value)
+        logger.store(X=1.0)
+        logger.log_tabular("X", with_min_and_max=True)
+        logger.log_tabular("Plain", value)
+        logger.log_tabular("TotalEnvInteracts", i if isinstance(value, list) else value)
+        logger.dump_tabular()
+    state = logger.state_dict()
+    save_checkpoint(tmp_path / "checkpoints", state, 1)
+    logger.load_state_dict(load_checkpoint(tmp_path / "checkpoints")[0])
+    for sink in logger.sinks:
+        sink.cut_back(table(tmp_path).decode().splitlines())
+    logger.close()
+    header, *rows = (line.split("\t") for line in table(tmp_path).decode().splitlines())
+    assert len(rows) == 2 and all(len(row) == len(header) for row in rows)
+    highest = 1.0 if isinstance(value, (int, float)) and value < 0 else float("inf")
+    assert float(rows[0][header.index("MaxX")]) in (highest, value)
+
+
 def test_what_was_stored_does_not_change_with_its_source(tmp_path):
     logger = EpochLogger(tmp_path)
     array, tensor = np.array([1.0]), torch.tensor([1.0])
