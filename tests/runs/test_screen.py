@@ -23,15 +23,17 @@ def here(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("algo", ["dqn", "ppo"])
 def test_the_first_result_comes_after_a_few_lines(algo, capsys, tmp_path):
-    assert run.main(f"{algo} {TINY} --gamma 0.98 --seed 3".split()) == 0
+    more = "--update_after 20" if algo == "dqn" else ""
+    assert run.main(f"{algo} {TINY} --gamma 0.98 --seed 3 {more}".split()) == 0
     before = capsys.readouterr().out.partition("|             Epoch |")[0]
     assert len(before.splitlines()) <= 8
     assert f"Training {algo} on CartPole-v1\n" in before
     assert f"  directory  data/cmd_{algo}_pytorch/cmd_{algo}_pytorch_s3\n" in before
     assert "  device     cpu\n" in before
-    changed = " ".join(re.search(r"  changed    (.*?)\n-", before, re.S)[1].split())
+    changed = " ".join(re.search(r"  changed    (.*(?:\n {13}.*)*)", before)[1].split())
     assert changed == (
         "ac_kwargs:hidden_sizes=[4, 4], seed=3, steps_per_epoch=40, epochs=1, gamma=0.98"
+        + (", update_after=20" if more else "")
     )
     assert all(len(line) <= 80 for line in before.splitlines())
     folder = tmp_path / f"data/cmd_{algo}_pytorch/cmd_{algo}_pytorch_s3"
