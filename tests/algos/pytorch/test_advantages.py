@@ -227,6 +227,18 @@ def test_observation_statistics_over_shards_are_those_of_the_joined_data():
         np.testing.assert_allclose(f.std, x.double().std(0, correction=0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("algo", ["ppo", "vpg", "trpo", "reinforce"])
+def test_an_update_sees_the_filter_that_the_data_was_collected_with(train, algo):
+    still = {"delta": 0.0} if algo == "trpo" else {"pi_lr": 0.0}
+    ac_kwargs = {"hidden_sizes": (8,), "normalize_obs": True}
+    run = train(algo, "Pendulum-v1", ac_kwargs=ac_kwargs, epochs=3, **still)
+    for row in run.rows:  # the policy stands still, so the ratios are 1 and the advantages' mean 0
+        assert row["KL"] == pytest.approx(0, abs=1e-9)
+        if algo in ("ppo", "trpo"):
+            assert row["LossPi"] == pytest.approx(0, abs=1e-6)
+    assert float(run.ac.pi.obs_filter.sums[0]) == 120  # and it has seen all three epochs
+
+
 def test_a_network_without_a_normalizer_is_left_alone(gathered):
     ac, buffer = gathered(EpisodeEnd, 6)
     (batch,) = buffer.get(ac, 0.9, 0.8)
