@@ -333,6 +333,7 @@ def fake_run(num_envs=1, seed=0):
         streams=[SimpleNamespace(num_envs=num_envs)],
         observation_space=spaces.Box(-1, 1, (1,), np.float32),
         action_space=spaces.Discrete(3),
+        config={},
         seeds=Seeds(seed),
         device=torch.device("cpu"),
         planned_steps=100,
