@@ -88,6 +88,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.analysis.compare, "make_comparison", lambda *a, **k: None)
     tester = spinup.policies.play
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
+    monkeypatch.setattr(tester, "_longest", lambda *a: 0)
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
     monkeypatch.setattr(tester, "record_episodes", lambda *a, **k: 0)
     report = spinup.policies.export.Report(1, 0.0, 0)
