@@ -192,6 +192,21 @@ def test_the_best_policy_is_exact_under_resume(train, algo, tmp_path):
     assert all(np.array_equal(one[1][name], other[1][name]) for name in one[1])
 
 
+def test_a_resumed_run_remembers_how_good_the_best_was(train, tmp_path):
+    class Falling(Scripted):
+        clock, script = [0], (3.0, 1.0, 2.0)  # the clock runs on in the resumed run
+
+        def step(self, action):
+            self.t = self.clock[0]
+            self.clock[0] += 1
+            return super().step(action)
+
+    train("vpg", env=Falling, epochs=1, save_best=True)
+    _, rows = train("vpg", env=Falling, epochs=3, save_best=True, resume=True)
+    assert [row["AverageEpRet"] for row in rows] == [60.0, 20.0, 40.0]
+    assert load_policy(tmp_path / "run" / "best")[0]["epoch"] == 0
+
+
 def test_an_epoch_without_a_finished_episode_is_never_the_best(train, tmp_path):
     _, rows = train("ppo", env="Pendulum-v1", epochs=2, max_ep_len=1000, save_best=True)
     assert math.isnan(rows[0]["AverageEpRet"])
