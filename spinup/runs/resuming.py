@@ -140,6 +140,9 @@ def _check_saved(saved: Any, where: Path) -> None:
     held = saved if isinstance(saved, dict) else {}
     wrong = [k for k, kind in _SAVED.items() if type(held.get(k)) is not kind]
     wrong += [] if wrong else [k for k in ("epoch", "total_steps") if saved[k] < 0]
+    tests = held.get("tests")  # older checkpoints have none
+    if tests is not None and (type(tests) is not dict or set(tests) != {"layers", "globals"}):
+        wrong.append("tests")
     if not wrong:
         threads, device, shards = (saved["recorded"].get(name, "") for name in RECORDED[:3])
         counts = (1 if threads is None else threads, shards)
