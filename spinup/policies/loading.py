@@ -266,7 +266,13 @@ def load_module(
         pickled = number in saved_numbers(folder, _MODEL)
         if actor_critic is not None or not trust or not pickled:
             raise
-    return meta, load_pickled_module(folder, number, trust)
+        try:
+            return meta, load_pickled_module(folder, number, trust)
+        except SpinupError as error:
+            problem = error
+        if has_spaces(meta):
+            raise  # this error names the class, which the caller can pass
+        raise problem from None
 
 
 def has_spaces(meta: Mapping[str, Any]) -> bool:

@@ -428,6 +428,19 @@ class Built(torch.nn.Module):
         return self.pi.logits(obs).argmax(-1).numpy() if deterministic else self.step(obs)[0]
 
 
+def test_a_class_of_another_script_is_named_together_with_what_to_do(tmp_path, monkeypatch):
+    module = types.ModuleType("users_script")
+    module.Gone = type("Gone", (nets.MLPActorCritic,), {"__module__": "users_script"})
+    monkeypatch.setitem(sys.modules, "users_script", module)
+    save_run(tmp_path, make_env("CartPole-v1"), cls=module.Gone)
+    assert (tmp_path / "pyt_save" / "model.pt").is_file()
+    monkeypatch.delitem(sys.modules, "users_script")
+    for trust in (False, True):
+        with pytest.raises(SpinupError, match=r"users_script\.Gone.* pass it as actor_critic"):
+            loading.load_policy_and_env(tmp_path, trust_pickle=trust)
+    loading.load_policy_and_env(tmp_path, actor_critic=module.Gone)[0].close()
+
+
 def test_a_run_with_a_class_in_ac_kwargs_opens_with_the_opt_in_or_the_class(tmp_path):
     kwargs = {"network": Net, "device": torch.device("cpu")}
     spinup.vpg_pytorch(

@@ -9,7 +9,7 @@ than saving the new ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,6 +138,16 @@ def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Any, ...]]:
     return {name: (x.shape, x.dtype) for name, x in arrays.items()}
 
 
+class _Read:
+    """An attribute that is computed, unless a user's subclass assigns its own."""
+
+    def __init__(self, read: Callable[[Any], Any]):
+        self.read = read
+
+    def __get__(self, buffer: Any, owner: type) -> Any:
+        return self if buffer is None else self.read(buffer)
+
+
 class ReplayBuffer:
     """Transitions `obs, act, rew, obs2, done`, sampled uniformly with replacement.
 
@@ -169,14 +179,14 @@ class ReplayBuffer:
         self.rng = rng or np.random.default_rng()
 
     # The names by which user code reads the buffer; the arrays are the buffer's own.
-    obs_buf = property(lambda self: self.ring.data["obs"])
-    obs2_buf = property(lambda self: self.ring.data["obs2"])
-    act_buf = property(lambda self: self.ring.data["act"])
-    rew_buf = property(lambda self: self.ring.data["rew"])
-    done_buf = property(lambda self: self.ring.data["done"])
-    ptr = property(lambda self: self.ring.ptr)
-    size = property(lambda self: self.ring.size)
-    max_size = property(lambda self: self.ring.max_size)
+    obs_buf = _Read(lambda self: self.ring.data["obs"])
+    obs2_buf = _Read(lambda self: self.ring.data["obs2"])
+    act_buf = _Read(lambda self: self.ring.data["act"])
+    rew_buf = _Read(lambda self: self.ring.data["rew"])
+    done_buf = _Read(lambda self: self.ring.data["done"])
+    ptr = _Read(lambda self: self.ring.ptr)
+    size = _Read(lambda self: self.ring.size)
+    max_size = _Read(lambda self: self.ring.max_size)
 
     def __len__(self) -> int:
         return self.ring.size

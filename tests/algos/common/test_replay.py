@@ -417,3 +417,22 @@ def test_user_code_reads_the_arrays_by_their_old_names():
     np.testing.assert_array_equal(buffer.done_buf, [0, 0, 1])
     buffer.rew_buf[:] = 7  # the buffer's own arrays, not copies
     assert set(buffer.sample_batch(8)["rew"]) == {7}
+
+
+def test_a_users_subclass_may_keep_arrays_of_its_own():
+    class Own(ReplayBuffer):
+        def __init__(self, obs_dim, act_dim, size):
+            self.obs_buf = np.zeros((size, obs_dim))
+            self.rew_buf = np.zeros(size)
+            self.ptr, self.size, self.max_size = 0, 0, size
+
+        def store(self, obs, rew):
+            self.obs_buf[self.ptr], self.rew_buf[self.ptr] = obs, rew
+            self.ptr = (self.ptr + 1) % self.max_size
+            self.size = min(self.size + 1, self.max_size)
+
+    buffer = Own(2, 1, 3)
+    for i in range(4):
+        buffer.store([i, i], i)
+    assert (buffer.ptr, buffer.size, buffer.max_size) == (1, 3, 3)
+    assert buffer.rew_buf.tolist() == [3, 1, 2]
