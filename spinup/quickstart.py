@@ -24,7 +24,7 @@ from spinup.analysis.plot import make_plots
 from spinup.policies.loading import load_policy_and_env
 from spinup.policies.play import run_episodes
 from spinup.policies.video import prepare_headless_rendering, record_episodes
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, one_line
 
 PRESET = "ppo-CartPole-v1.json"
 # The return at which CartPole-v1 counts as solved; the maximum is 500.
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _quickstart(args.out, args.seed)
     except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 2
 
 

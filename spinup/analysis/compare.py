@@ -25,7 +25,7 @@ from spinup.analysis import compare_figures, curves, figures, labels, plot
 from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
 from spinup.analysis.curves import Curve
 from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, one_line, printable_lines
 from spinup.utils.reading import read_json
 
 # ------------------------------------------------------------------------------------------ reading
@@ -155,7 +155,7 @@ def final_scores(runs: Mapping[str, Mapping[str, Sequence[Curve]]], last: int = 
 
 
 def _note(message: str) -> None:
-    print(f"compare: {message}", file=sys.stderr)
+    print(f"compare: {one_line(message)}", file=sys.stderr)
 
 
 # ------------------------------------------------------------------------------------ normalization
@@ -425,7 +425,7 @@ def make_comparison(
     """
     _check_outputs(save, json_file)
     result = compare(logdirs, legend, **options)
-    print(text(result))
+    print(printable_lines(text(result)))
     if json_file:
         _write_json(Path(json_file), result)
     if not save and figures.can_show():
@@ -456,7 +456,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=args.seed,
         )
     except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 2
     return 0
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from spinup.runs.tables import matches, read_record
+from spinup.utils import errors
 from spinup.utils.errors import SpinupError, closest, nearest
 from spinup.utils.reading import read_json, read_table
 
@@ -150,7 +151,8 @@ def report(runs: Iterable[Run], tool: str) -> None:
     """Print each run that has problems to standard error, one line per run."""
     for run in runs:
         if run.problems:
-            print(f"{tool}: {run.folder}: {'; '.join(run.problems)}.", file=sys.stderr)
+            line = f"{tool}: {run.folder}: {'; '.join(run.problems)}."
+            print(errors.one_line(line), file=sys.stderr)
 
 
 def _load(folder: Path) -> tuple[Run, list[str]]:
@@ -212,7 +214,7 @@ def _read_config(folder: Path, problems: list[str]) -> tuple[dict[str, Any], str
     if config.get("exp_name"):
         return config, one_line(config["exp_name"])
     # Runs of one experiment differ only in the suffix _s<seed>: strip it to get a common name.
-    name = re.sub(r"_s\d+$", "", folder.resolve().name) or "exp"
+    name = one_line(re.sub(r"_s\d+$", "", folder.resolve().name)) or "exp"
     if problem:
         problems.append(f"{problem}, so the run is counted as part of '{name}'")
     return config, name
@@ -276,9 +278,8 @@ def _number(text: str) -> float | None:
 
 
 def one_line(value: Any) -> str:
-    """Make text from a file safe to print: remove line breaks and control characters."""
-    words = " ".join(str(value).split())
-    return "".join(c if c.isprintable() else "?" for c in words)[:200]
+    """Return text from a file as one line of limited length that is safe to print."""
+    return errors.one_line(value)[:200]
 
 
 def _few(numbers: Sequence[int]) -> str:

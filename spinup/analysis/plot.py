@@ -26,7 +26,7 @@ import numpy as np
 from spinup.analysis import curves, figures, labels, stats
 from spinup.analysis.curves import Curve, smooth_values
 from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.errors import SpinupError, nearest, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +158,7 @@ def _no_rows(folders: Sequence[str]) -> str:
 
 
 def _note(message: str) -> None:
-    print(f"plot: {message}", file=sys.stderr)
+    print(f"plot: {one_line(message)}", file=sys.stderr)
 
 
 def _name_runs(found: Sequence[tuple[curves.Run, pd.DataFrame]], named: bool) -> list[pd.DataFrame]:
@@ -620,7 +620,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             save=args.save,
         )
     except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 2
     return 0
 

@@ -18,7 +18,7 @@ from spinup import __version__, registry
 from spinup.cli import plan as cli
 from spinup.cli.flags import source_of
 from spinup.cli.usage import usage, wants_help
-from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.errors import SpinupError, nearest, one_line
 from spinup.utils.mpi_tools import abort, num_procs
 
 # Commands that are not algorithms -> (module whose `main(argv)` runs the command, description).
@@ -172,7 +172,7 @@ def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> 
 
 def fail(error: SpinupError) -> int:
     """Print the error in one line and return the exit code."""
-    sentence = f"spinup: {' '.join(str(error).split())}"
+    sentence = f"spinup: {one_line(error)}"
     try:
         several = num_procs() > 1
     except SpinupError:  # MPI itself may be the problem

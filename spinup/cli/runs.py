@@ -18,8 +18,8 @@ from typing import Any
 from spinup import registry, user_config
 from spinup.analysis.curves import one_line, run_folders
 from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError
-from spinup.utils.reading import open_regular, read_json
+from spinup.utils.errors import SpinupError, printable
+from spinup.utils.reading import TABLE_LIMIT, open_regular, read_json
 
 _TAIL_BYTES = 1 << 16  # longer than any row
 _MOST_COMMANDS = 10
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = list(dict.fromkeys(row.command for row in stopped))
     if commands:
         print(f"\nTo continue {'it' if len(stopped) == 1 else 'the stopped runs'}:")
-        print("\n".join(f"    {line}" for line in commands[:_MOST_COMMANDS]))
+        print("\n".join(f"    {printable(line)}" for line in commands[:_MOST_COMMANDS]))
         if len(commands) > _MOST_COMMANDS:
             print(f"    ... and {len(commands) - _MOST_COMMANDS} more")
     return 0
@@ -121,7 +121,7 @@ def _config(folder: Path) -> dict[str, Any]:
 def _ends(path: Path) -> tuple[list[str], list[str], int]:
     """Return the header, the last complete row and the number of complete rows of a table."""
     try:
-        file = open_regular(path)
+        file = open_regular(path, TABLE_LIMIT)
     except (OSError, ValueError):
         return [], [], 0
     with file:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from spinup.grids.cells import Job
+from spinup.utils.errors import printable_lines
 from spinup.utils.progress import hms
 from spinup.utils.reading import open_regular
 
@@ -124,7 +125,7 @@ class Board:
     def say(self, line: str) -> None:
         """Print a permanent line, above the table if there is one."""
         self._erase()
-        print(line, file=self.stream, flush=True)
+        print(printable_lines(line), file=self.stream, flush=True)
         self.refresh(now=self.live)
 
     def refresh(self, now: bool = False) -> None:

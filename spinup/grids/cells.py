@@ -493,7 +493,7 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
             return "skip"
         if first:
             if decision.note:
-                print(decision.note, flush=True)
+                print(printable(decision.note), flush=True)
             write_state(job, "running")
         try:
             _call(job, decision.action, num_cpu)

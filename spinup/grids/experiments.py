@@ -41,7 +41,7 @@ from spinup.grids.cells import (
     read_state,
     run_cell,
 )
-from spinup.utils.errors import SpinupError, check_name
+from spinup.utils.errors import SpinupError, check_name, printable
 from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
 from spinup.utils.own_files import own_folder
 
@@ -298,9 +298,9 @@ class ExperimentGrid:
         print(f"Experiment grid {self.name}".rstrip())
         for key, vals, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
             label = f" [{shorthand}]" if shorthand else ""
-            print(f"  {key}{label}")
+            print(f"  {printable(key)}{label}")
             for value in vals:
-                print(f"      {value if isinstance(value, str) else _as_json(value)}")
+                print(f"      {printable(value) if isinstance(value, str) else _as_json(value)}")
         seeds = len(self.vals[self.keys.index("seed")]) if "seed" in self.keys else 1
         runs = len(self._variants(self.keys, self.vals))
         print(f"  {runs // seeds} experiment(s), {seeds} seed(s) each: {runs} run(s)")
@@ -535,7 +535,7 @@ def _survey(jobs: Sequence[Job]) -> list[Job]:
     decisions = [decide(job) for job in jobs]
     for decision in decisions:
         if decision.note:
-            print(decision.note)
+            print(printable(decision.note))
     if any(job.dated for job in jobs):
         print(
             "Every run has a date in its name, so all runs are new: nothing is skipped or resumed."
@@ -572,7 +572,8 @@ def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
             raise
         except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
             failures[name] = str(error)
-            print(f"{name} failed: {str(error).splitlines()[-1]}", file=sys.stderr, flush=True)
+            last = printable(str(error).splitlines()[-1])
+            print(f"{name} failed: {last}", file=sys.stderr, flush=True)
     return failures
 
 

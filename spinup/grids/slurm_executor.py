@@ -28,7 +28,7 @@ from typing import Any
 from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
 from spinup.runs.files import atomic_write
-from spinup.utils.errors import SpinupError, check_name, one_line
+from spinup.utils.errors import SpinupError, check_name, one_line, printable_lines
 from spinup.utils.own_files import own_folder
 from spinup.utils.reading import read_file
 
@@ -310,10 +310,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if run_cell(job, wait=90.0) == "skip":
             print(f"{job.name} is already done.", flush=True)
     except CellFailed as error:
-        print(f"{job.name} failed:\n{error}", file=sys.stderr)
+        print(f"{job.name} failed:\n{printable_lines(str(error))}", file=sys.stderr)
         return 1
     except CellBusy as error:
-        print(error, file=sys.stderr)
+        print(one_line(error), file=sys.stderr)
         return 75
     except SpinupError as error:
         print(f"spinup: {one_line(error)}", file=sys.stderr)

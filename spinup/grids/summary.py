@@ -13,7 +13,7 @@ import numpy as np
 from spinup.analysis import curves, labels
 from spinup.grids.cells import Job, read_state
 from spinup.utils.command import spinup_command, this_command
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, printable_lines
 from spinup.utils.progress import hms
 
 LINE = "-" * 80
@@ -45,7 +45,7 @@ def print_summary(name: str, jobs: Sequence[Job], failures: Mapping[str, str], t
         command = this_command()
         if command:
             out += ["To run only these again:", f"    {command}"]
-    print("\n".join([*out, LINE]), flush=True)
+    print(printable_lines("\n".join([*out, LINE])), flush=True)
 
 
 def table(runs: Sequence[curves.Run], columns: int) -> list[str]:
@@ -154,7 +154,8 @@ def report_failures(failures: Mapping[str, str], jobs: Sequence[Job]) -> str:
     failed = [job for job in jobs if job.name in failures]
     for job in failed:
         where = f" (its output is in {job.log})" if job.log.exists() else ""
-        print(f"{LINE}\n{job.name} failed{where}:\n{failures[job.name]}", file=sys.stderr)
+        print(f"{LINE}\n{job.name} failed{where}:", file=sys.stderr)
+        print(printable_lines(failures[job.name]), file=sys.stderr)
     print(LINE, file=sys.stderr, flush=True)
     names = ", ".join(job.name for job in failed[:10]) + (", ..." if len(failed) > 10 else "")
     return (

@@ -25,7 +25,7 @@ import numpy as np
 from spinup.policies import loading
 from spinup.policies.environments import given_env
 from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, one_line
 from spinup.utils.importing import import_from_here
 
 # Maximum difference between two float32 versions, relative to the action's magnitude or to 1,
@@ -399,7 +399,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             overwrite=args.overwrite,
         )
     except SpinupError as error:
-        print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 1 if isinstance(error, ExportMismatch) else 2
     ties = f" ({report.differing} ties up to rounding)" if report.differing else ""
     print(

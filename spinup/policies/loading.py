@@ -22,6 +22,7 @@ from spinup.policies.environments import check_spaces_agree, given_env, saved_en
 from spinup.policies.video import prepare_headless_rendering
 from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import open_regular
 
 GetAction = Callable[[Any], Any]
 # File names of saves; the group is the number.
@@ -345,6 +346,7 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
     import torch
 
     try:
+        open_regular(path).close()  # opening a pipe would wait forever
         ac = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # unpickling can raise anything that the pickled classes raise
         raise SpinupError(
@@ -378,9 +380,9 @@ def _unpickle(path: Path) -> Any:
     """Open a trusted pickle; the original wrote its own with joblib, which pickle cannot read."""
     import pickle
 
-    try:
-        import joblib
-    except ImportError:
-        with open(path, "rb") as file:
+    with open_regular(path) as file:
+        try:
+            import joblib
+        except ImportError:
             return pickle.load(file)
-    return joblib.load(path)
+        return joblib.load(path)

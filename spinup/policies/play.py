@@ -31,7 +31,7 @@ from spinup.policies.loading import (
 )
 from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, one_line
 from spinup.utils.importing import import_from_here
 
 # Without this, pytest would collect this module under its old name, `test_policy`.
@@ -158,7 +158,10 @@ def _made_again(env: Any) -> Any:
     try:
         return adapt_env(gymnasium.make(spec, render_mode="human"))
     except (gymnasium.error.Error, ValueError, TypeError, AttributeError) as error:
-        print(f"Running without a window, because it cannot be opened ({error}).", file=sys.stderr)
+        print(
+            f"Running without a window, because it cannot be opened ({one_line(error)}).",
+            file=sys.stderr,
+        )
         return None
 
 
@@ -270,7 +273,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             import_from_here()  # as `spinup ppo --env module:id` did
         _play(args, env_kwargs)
     except SpinupError as error:
-        print(f"spinup: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"spinup: {one_line(error)}", file=sys.stderr)
         return 2
     return 0
 

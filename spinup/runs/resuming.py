@@ -14,7 +14,7 @@ from spinup.envs.wrappers import UNNEEDED
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.config import as_json
 from spinup.runs.packing import FORGED
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, printable
 from spinup.utils.mpi_tools import gather_lists, proc_id
 from spinup.utils.reading import count_rows
 
@@ -207,7 +207,8 @@ def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
             if name == "shards":
                 raise SpinupError(f"the saved run has shards={then}, not {given}: use the same")
             if proc_id() == 0:
-                print(f"The saved run had {name}={then}, which is used again (given: {given}).")
+                said = f"The saved run had {name}={then}, which is used again (given: {given})."
+                print(printable(said))
             config[name] = then
 
 

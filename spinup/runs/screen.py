@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.utils.errors import printable
 from spinup.utils.mpi_tools import num_procs
 from spinup.utils.serialization_utils import convert_json
 
@@ -91,8 +92,8 @@ def _short(value: Any) -> str:
 
 def table(row: Mapping[str, Any]) -> str:
     """Return a row as `| key | value |` lines between rules, at most as wide as the terminal."""
-    cells = {key: shown(value) for key, value in row.items()}
-    width = max(15, *(len(key) for key in row)) if row else 15
+    cells = {printable(key): printable(shown(value)) for key, value in row.items()}
+    width = max(15, *(len(key) for key in cells)) if cells else 15
     longest = max([15, *map(len, cells.values())])
     longest = max(15, min(longest, columns() - width - 7))
     rule = "-" * (width + longest + 7)

@@ -24,6 +24,11 @@ def printable(text: Any) -> str:
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
+def printable_lines(text: str) -> str:
+    """Return text of several lines, such as a program's output, with each line safe to print."""
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
+
+
 def one_line(error: Any) -> str:
     """Return an error's message as one line that is safe to print."""
     return printable(" ".join(str(error).split()))
