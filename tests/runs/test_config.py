@@ -145,7 +145,7 @@ def resumed(tiny_runs, tmp_path):
             shutil.rmtree(old)
         save_checkpoint(folder / "checkpoints", state, int(newest.name.removeprefix("step-")))
         settings.update(changes or {})
-        tiny_runs.train(algo, folder, env, resume=True, **settings)
+        tiny_runs.train(algo, folder, env_fn, resume=True, **settings)
         return folder, whole
 
     return call
