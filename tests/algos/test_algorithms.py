@@ -188,6 +188,8 @@ ELSEWHERE = {
     "resume",
     "overwrite",
     "progress",
+    "on_epoch",
+    "save_best",
     "algo",
     "num_test_episodes",
     "compile",
