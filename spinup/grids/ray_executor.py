@@ -109,7 +109,7 @@ def run_in_child(packed: bytes, job: Job) -> tuple[str, str]:
                 time.sleep(0.1)
         finally:  # also if the task is canceled, which raises KeyboardInterrupt
             stop({0: process})
-        end = outcome(job, process.returncode)
+        end = outcome(job, process)
         if end.state == "busy":
             # A node that Ray has lost may still be running the cell: wait for its lock.
             continue

@@ -167,21 +167,25 @@ class Outcome:
     detail: str = ""
 
 
-def outcome(job: Job, status: int) -> Outcome:
-    """Return the outcome of a cell whose worker exited with `status` (negative: by signal)."""
-    if status == 0:
+def outcome(job: Job, process: subprocess.Popen[bytes]) -> Outcome:
+    """Return the outcome of a cell whose worker has exited."""
+    status, state = process.returncode, read_state(job)
+    # The cell may end its own process with any status, so the status alone proves nothing.
+    if status == 0 and (state.get("state"), state.get("hash")) == ("done", job.hash):
         return Outcome("done")
-    if status == BUSY:
+    if status == BUSY and state.get("pid") != process.pid:
         return Outcome("busy", log_tail(job, 1))
-    state = read_state(job)
     ours = state.get("launch") == job.launch
     if ours and state["state"] == "failed":
         return Outcome("failed", state.get("error", ""))
     if status < 0:
-        return Outcome("lost", f"its process was killed by {signal.Signals(-status).name}")
+        names = {s.value: s.name for s in signal.Signals}  # some real-time signals have none
+        name = names.get(-status, f"signal {-status}")
+        return Outcome("lost", f"its process was killed by {name}")
     if ours and state["state"] == "stopped":
         return Outcome("stopped", f"its process was stopped (status {status})")
-    return Outcome("failed", f"its process ended with status {status}:\n{log_tail(job)}")
+    how = "before the cell was done" if status == 0 else f"with status {status}"
+    return Outcome("failed", f"its process ended {how}; its last output:\n{log_tail(job)}")
 
 
 def log_tail(job: Job, lines: int = 15) -> str:
@@ -223,7 +227,7 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                         continue
                     del running[i]
                     _close(process)
-                    job, end = jobs[i], outcome(jobs[i], process.returncode)
+                    job, end = jobs[i], outcome(jobs[i], process)
                     if end.state in ("lost", "stopped") and attempts[i] < ATTEMPTS:
                         board.say(f"{job.name}: {end.detail}; it is started again.")
                         waiting.appendleft(i)

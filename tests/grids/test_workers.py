@@ -153,6 +153,29 @@ def test_failures_come_at_the_end_with_the_tails_of_their_tracebacks(tmp_path, c
     assert "w/.grid/w_s0/log.txt" in zero
 
 
+def test_a_process_that_ends_early_is_never_taken_for_a_cell_that_is_done(tmp_path, capfd):
+    def train(seed, logger_kwargs):
+        import os
+
+        if seed == 0:
+            os._exit(0)
+        if seed == 1:
+            os._exit(75)  # what a worker returns if another process runs its cell
+        if seed == 2:
+            os.kill(os.getpid(), 40)  # a real-time signal, which has no name
+        (tmp_path / f"ran{seed}").touch()
+
+    with pytest.raises(CellsFailed, match=r"3 of 4 cells failed \(w_s0, w_s1, w_s2\)"):
+        run(train, tmp_path, seeds=range(4), num_workers=2)
+    assert (tmp_path / "ran3").exists()
+    _, err = capfd.readouterr()
+    assert "its process ended before the cell was done" in err
+    assert "its process ended with status 75" in err
+    assert "its process was killed by signal 40" in err
+    with pytest.raises(CellsFailed, match="3 of 4 cells failed"):  # none of them is skipped
+        run(train, tmp_path, seeds=range(4), num_workers=2)
+
+
 def test_what_cannot_travel_is_refused_in_a_sentence_before_anything_runs(tmp_path):
     lock = threading.Lock()
 

@@ -159,8 +159,9 @@ def results(folder):
 
 
 def as_0_1_0(state):
-    """DQN's local variables among the arguments; an argument that came later is not there."""
+    """DQN's local variables among the arguments; what came later is not there."""
     del state["fingerprint"]["max_grad_norm"], state["recorded"]["compile"]
+    del state["env"]["wrappers"], state["tests"]
     state["fingerprint"].update(shares=None, counts={"a": [1, 2]})
 
 
