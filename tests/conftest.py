@@ -59,6 +59,8 @@ def train(algo, folder, env=None, **changes):
     function = registry.load(algo, "pytorch")
     known = inspect.signature(function).parameters
     few = {k: v for k, v in _FEW.items() if k in known}
+    if registry.get(algo).on_policy:
+        few.pop("num_test_episodes", None)
     env = env or ENVS.get(algo, "CartPole-v1")
     env_fn = (lambda: make_env(env)) if isinstance(env, str) else env
     settings = {**_TINY, **few, "ac_kwargs": {"hidden_sizes": (8,)}, **changes}

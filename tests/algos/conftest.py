@@ -57,7 +57,8 @@ def train(tmp_path, monkeypatch):
     def run(name, env, /, **kwargs):
         function = registry.load(name, "pytorch")
         known = inspect.signature(function).parameters
-        tiny = {k: v for k, v in OFF_POLICY.items() if k in known}
+        off_policy = not registry.get(name).on_policy
+        tiny = {k: v for k, v in OFF_POLICY.items() if k in known and off_policy}
         settings = {**TINY, **tiny, **PASSES.get(name, {}), **kwargs}
         if "actor_critic" not in settings:
             settings.setdefault("ac_kwargs", {"hidden_sizes": (8,)})
