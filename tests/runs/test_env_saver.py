@@ -90,7 +90,9 @@ def test_pickling_changes_no_run_and_what_cannot_be_pickled_is_skipped(
     (line,) = capsys.readouterr().out.splitlines()
     assert "vars.pkl is not written because it cannot be pickled" in line and reason in line
     assert not (tmp_path / "skipped" / "vars.pkl").exists()
-    assert rows(tmp_path / "saved") == rows(tmp_path / "skipped")
+    monkeypatch.setattr(env_saver, "save_env", lambda logger, env: None)
+    train(tmp_path / "never", Odd)
+    assert rows(tmp_path / "saved") == rows(tmp_path / "skipped") == rows(tmp_path / "never")
 
 
 def test_it_is_written_once_and_moves_aside_with_its_run(tmp_path):
