@@ -12,9 +12,10 @@ LOG_VARIABLE = "SPINUP_MPI_LOG_ALL_RANKS"
 
 INSTALL = "pip install 'spinup[mpi]'"
 
-# Columns of the table: collectives entered, collectives left, steps taken, whether in a run.
-ENTERED, LEFT, STEPS, RUNNING = range(4)
-COLUMNS = 4
+# Columns of the table: collectives entered, collectives left, steps taken, whether in a run, and
+# the process's ID.
+ENTERED, LEFT, STEPS, RUNNING, PID = range(5)
+COLUMNS = 5
 
 # A failing process writes its error to a file whose name starts with one of these: an error of the
 # program, or an MPI error, which occurs in one process after another process has died.

@@ -15,6 +15,7 @@ import ctypes
 import importlib.util
 import math
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,7 @@ from spinup.utils.mpi_job import (
     LEFT,
     LOG_VARIABLE,
     LOST,
+    PID,
     RUNNING,
     TIME_VARIABLE,
 )
@@ -174,14 +176,16 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
         preexec_fn=_ends_with_us(),
     )
     stopped_by = _Forwarder(process)
+    ranks = _Ranks(process, table, local=not (launch.hosts or launch.hostfile))
     try:
-        hanging = _wait(process, launch, table, folder)
+        hanging = _wait(process, launch, table, folder, ranks)
     finally:
         if process.poll() is None:
             _end(process)
         elif process.returncode:
             _kill_session(process.pid)  # mpirun itself may have been killed
         stopped_by.restore()
+        ranks.close()
     errors = sorted(folder.glob(f"{ERROR}-*"), key=lambda path: path.stat().st_mtime_ns)
     if errors:
         _say(errors[0].read_text())
@@ -196,7 +200,8 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
         for path in sorted(folder.glob(f"{LOST}-*")):
             _say(path.read_text())
         status = max(1, process.returncode)  # negative: mpirun itself was killed
-        _say(f"spinup: the job lost a process (status {status})\n")
+        lost = ", ".join(f"rank {rank}" for rank in ranks.first_to_end) or "a process"
+        _say(f"spinup: the job lost {lost} (status {status})\n")
         return status, True
     return 0, False
 
@@ -263,9 +268,17 @@ def _members(session: int) -> list[int]:
 
 
 def _is_zombie(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
+    return _state(pid) in ("Z", "X")
+
+
+def _state(pid: int) -> str:
+    """Return a process's state in one letter, as `ps` shows it; '' if it is unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
     # the name, in parentheses, may contain any characters; the state follows it
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+    return text.rpartition(")")[2].split()[0]
 
 
 def _ends_with_us() -> Callable[[], None] | None:
@@ -277,8 +290,66 @@ def _ends_with_us() -> Callable[[], None] | None:
     return lambda: libc.prctl(set_parent_death_signal, signal.SIGTERM)
 
 
+class _Ranks:
+    """The processes of a job on this machine: which of them ended first, and which are stopped.
+
+    When a process dies, mpirun ends the others within milliseconds. Only Linux can say in which
+    order processes ended.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", table: np.ndarray, local: bool):
+        self.first_to_end: list[int] = []
+        self._process, self._table, self._local = process, table, local
+        self._ranks: dict[int, int] = {}  # file descriptor of a process -> its rank; mpirun is -1
+        self._known: set[int] = set()
+        self._watch(process.pid, -1)
+
+    def _watch(self, pid: int, rank: int) -> None:
+        self._known.add(rank)
+        if self._local and hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):  # it has ended, or the kernel is too old
+                self._ranks[os.pidfd_open(pid)] = rank
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until a process ends, at most for some seconds; return whether mpirun has ended."""
+        for rank, pid in enumerate(self._table[:, PID]):
+            if pid and rank not in self._known:
+                self._watch(int(pid), rank)
+        if not self._ranks:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return self._process.returncode is not None
+        poll = select.poll()
+        for fd in self._ranks:
+            poll.register(fd, select.POLLIN)
+        ended = []
+        for fd, _ in poll.poll(1000 * seconds):
+            os.close(fd)
+            ended.append(self._ranks.pop(fd))
+        if not self.first_to_end:
+            self.first_to_end = sorted(rank for rank in ended if rank >= 0)
+        if -1 in ended:
+            self._process.wait()
+        return self._process.poll() is not None
+
+    def stopped(self) -> np.ndarray:
+        """Return for each rank whether a signal such as SIGSTOP has stopped it."""
+        pids = self._table[:, PID] if self._local else np.zeros(len(self._table))
+        return np.array([bool(pid) and _state(int(pid)) == "T" for pid in pids])
+
+    def close(self) -> None:
+        """Stop watching."""
+        for fd in self._ranks:
+            os.close(fd)
+        self._ranks.clear()
+
+
 def _wait(
-    process: "subprocess.Popen[bytes]", launch: Launch, table: np.ndarray, folder: Path
+    process: "subprocess.Popen[bytes]",
+    launch: Launch,
+    table: np.ndarray,
+    folder: Path,
+    ranks: _Ranks,
 ) -> str:
     """Wait for the job to end; return a report of the hung processes, or '' if there are none.
 
@@ -291,14 +362,14 @@ def _wait(
     failed = gone = math.inf  # the time when each condition was first seen
     ours = 0  # the largest number of processes seen in mpirun's session, including mpirun
     interval = 0.1  # short at first, to catch processes that fail immediately
+    clock = time.monotonic()
     while True:
         interval = min(1.0, 1.1 * interval)
-        try:
-            process.wait(min(interval, timeout / 4))
+        if ranks.wait(min(interval, timeout / 4)):
             return ""
-        except subprocess.TimeoutExpired:
-            pass
-        clock, now = time.monotonic(), np.array(table)
+        before, clock, now = clock, time.monotonic(), np.array(table)
+        if clock - before > interval + _GRACE:  # the launcher itself was stopped, as by Ctrl-Z
+            changed[:] = clock
         # Open MPI's mpirun can miss processes that die while others are still connecting.
         here = len(_members(process.pid))
         ours = max(ours, here)
@@ -308,13 +379,22 @@ def _wait(
             return ""
         changed[(now != seen).any(axis=1)] = clock
         seen = now
-        stuck = _hanging(now, clock - changed, timeout, not (launch.hosts or launch.hostfile))
+        local = not (launch.hosts or launch.hostfile)
+        stuck = _hanging(now, clock - changed, timeout, local, ranks.stopped)
         if stuck:
             return f"{stuck}; the job was stopped"
 
 
-def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool) -> str:
+def _hanging(
+    table: np.ndarray,
+    silence: np.ndarray,
+    timeout: float,
+    local: bool,
+    stopped: Callable[[], np.ndarray] = lambda: np.array([False]),
+) -> str:
     """Report the hung processes, or return ''; `silence` is the seconds since each row changed.
+
+    `stopped` returns which processes a signal has stopped, even inside a collective.
 
     A process inside a collective is waiting for others and is not to blame. A silent process
     outside a collective is hung if it is in a run or if another process is waiting for it. Before
@@ -326,6 +406,13 @@ def _hanging(table: np.ndarray, silence: np.ndarray, timeout: float, local: bool
     silence = np.where(started, silence, np.minimum(silence, waited) if local else 0.0)
     needed = (table[:, RUNNING] > 0) | (waited > timeout)
     hanging = ~waiting & needed & (silence > timeout)
+    if (silence > timeout).any():
+        signaled = stopped() & (silence > timeout)
+        if signaled.any():
+            names = ", ".join(
+                f"{rank} (pid {table[rank, PID]})" for rank in np.flatnonzero(signaled)
+            )
+            return f"rank {names} was stopped by a signal and has not continued for {timeout:.0f} s"
     if hanging.any():
         names = ", ".join(str(rank) for rank in np.flatnonzero(hanging))
         return (

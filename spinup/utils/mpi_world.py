@@ -49,6 +49,8 @@ class World:
                 "mpirun"
             )
         self._table = self._open_table()
+        if self._table is not None:
+            self._table[mpi_job.PID] = os.getpid()
         self._stderr: int | None = None  # the original stderr, once the output is separated
         sys.excepthook = self._abort_on_exception
 

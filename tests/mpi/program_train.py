@@ -57,6 +57,8 @@ class Faulty(gym.Wrapper):
             sys.exit(0)
         if fault == "hang":
             time.sleep(1000)
+        if fault == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         if fault == "kill" and not os.path.exists("killed"):
             with open("killed", "w"):
                 pass

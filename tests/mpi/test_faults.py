@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 
 from spinup.utils import mpi_launch
-from spinup.utils.mpi_job import COLUMNS, ENTERED, LEFT, RUNNING, STEPS
+from spinup.utils.mpi_job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
 from spinup.utils.mpi_launch import Launch, _hanging
 
 PROGRAM = Path(__file__).with_name("program_train.py")
@@ -127,7 +130,7 @@ def test_under_an_outer_launcher_the_traceback_of_another_rank_is_seen(start):
 def test_a_killed_process_ends_the_job(start, tmp_path):
     job = start(*words(fault="kill", rank=1))
     assert job.wait() == 128 + signal.SIGKILL
-    assert "the job lost a process (status 137)" in job.stderr.rstrip().splitlines()[-1]
+    assert job.stderr.rstrip().splitlines()[-1] == "spinup: the job lost rank 1 (status 137)"
     assert checkpoints(tmp_path) == ["step-000000000100"]
 
 
@@ -164,10 +167,78 @@ def test_a_killed_launcher_takes_its_processes_along(start, tmp_path):
 
 @pytest.mark.mpi
 def test_a_hanging_process_is_named_after_the_timeout(start):
-    job = start(*words(fault="hang", launch={"timeout": 3}))
+    job = start(*words(fault="hang", launch={"timeout": 10}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    assert "rank 1 has given no sign of life for 3 s while 1 of 2 ranks are waiting" in last
+    assert "rank 1 has given no sign of life for 10 s while 1 of 2 ranks are waiting" in last
+
+
+@pytest.mark.mpi
+def test_a_stopped_process_is_named_after_the_timeout(start):
+    job = start(*words(fault="stop", launch={"timeout": 10}))
+    assert job.wait() == 124
+    last = job.stderr.rstrip().splitlines()[-1]
+    said = r"spinup: rank 1 \(pid \d+\) was stopped by a signal and has not continued for 10 s"
+    assert re.match(said, last), last
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_stopped_inside_a_collective_is_named_too():
+    child = subprocess.Popen(["sleep", "100"])
+    try:
+        table = rows({**WAITING, PID: os.getpid()}, {**WAITING, PID: child.pid})
+        ranks = mpi_launch._Ranks(child, table, local=True)
+        silence = np.array([11.0, 11.0])
+        assert "all 2 ranks" in _hanging(table, silence, 10.0, True, ranks.stopped)
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        said = _hanging(table, silence, 10.0, True, ranks.stopped)
+        assert (
+            said
+            == f"rank 1 (pid {child.pid}) was stopped by a signal and has not continued "
+            + ("for 10 s")
+        )
+        assert _hanging(table, np.array([1.0, 1.0]), 10.0, True, ranks.stopped) == ""
+        ranks.close()
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells who ended first")
+def test_the_first_process_to_end_is_remembered():
+    mpirun, *others = (subprocess.Popen(["sleep", "100"]) for _ in range(3))
+    try:
+        ranks = mpi_launch._Ranks(mpirun, rows(*({PID: p.pid} for p in others)), local=True)
+        assert not ranks.wait(0.01) and ranks.first_to_end == []
+        for process in (others[1], others[0]):
+            process.kill()
+            assert not ranks.wait(10) and ranks.first_to_end == [1]
+        mpirun.kill()
+        assert ranks.wait(10)
+        ranks.close()
+    finally:
+        for process in (mpirun, *others):
+            process.kill()
+            process.wait()
+
+
+def test_a_launcher_that_was_stopped_itself_blames_nobody(monkeypatch, tmp_path):
+    """As by Ctrl-Z: all is silent, but only because nobody looked."""
+    table = rows(BUSY, BUSY)
+    clock = iter([0.0, 0.0, 1000.0, 1000.5, 1001.0])
+    monkeypatch.setattr(mpi_launch.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(mpi_launch, "_members", lambda session: [1, 2, 3])
+
+    class Ranks:
+        rounds = iter([False, False, True])
+        wait = lambda self, seconds: next(self.rounds)  # noqa: E731
+        stopped = lambda self: np.array([False, False])  # noqa: E731
+
+    class Process:
+        pid = 0
+
+    assert mpi_launch._wait(Process(), Launch(2, timeout=300), table, tmp_path, Ranks()) == ""
 
 
 def rows(*given):
