@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ LAUNCH = {
 }
 
 
+# mpirun passes the names on to ssh, which would take one that begins with a dash for an option.
+_HOSTS = re.compile(r"[\w.:\[\]][\w.:\[\]-]*(,[\w.:\[\]][\w.:\[\]-]*)*")
 _MOST_LAYERS = 1000  # of a network
 
 
@@ -311,6 +314,10 @@ def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any
         value = once(key, None)
         if value is not None:
             options[key] = value
+    if "hosts" in options and not _HOSTS.fullmatch(options["hosts"]):
+        raise SpinupError(
+            f"'--hosts' must be names of machines, such as a,b or a:4,b:4, not {options['hosts']!r}"
+        )
     if "hostfile" in options and not Path(options["hostfile"]).is_file():
         raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist")
     restarts, timeout = once("max_restarts", 0), once("mpi_timeout", 300)

@@ -89,3 +89,9 @@ def test_a_file_beside_the_user_does_not_hide_an_installed_package(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, env=os.environ, capture_output=True, text=True)
     assert "did you mean CartPole-v1" in done.stderr and done.returncode == 2
     assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("hosts", ["-oProxyCommand=touch imported", "a,-oX", "a;b", "a b", "$(a)"])
+def test_an_option_of_ssh_is_not_a_host(downloads, capsys, hosts):
+    said = downloads(capsys, "--cpu", "2", "--trust", env="CartPole-v1", hosts=hosts)
+    assert "'--hosts' must be names of machines" in said
