@@ -43,7 +43,7 @@ def test_a_changed_row_is_said_once_and_plotted(run, tiny_runs, tmp_path, capsys
     assert (tmp_path / "figure.png").stat().st_size > 1000
     err = capsys.readouterr().err
     assert err.count("does not match its hash") == 1 and err.count(str(run)) == 1
-    compare.main([str(run), str(other)])
+    compare.main([str(run), str(other), "--save", str(tmp_path / "comparison.png")])
     assert capsys.readouterr().err.count("does not match its hash") == 1
 
 

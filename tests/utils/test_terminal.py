@@ -50,6 +50,7 @@ def test_names_of_commands_and_flags(seen):
 @pytest.mark.parametrize("tool", ["plot", "compare", "runs", "test_policy", "export"])
 def test_names_of_folders_and_columns(tool, tmp_path, seen, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.chdir(tmp_path)
     folder = make_run(tmp_path / ESCAPES, ESCAPES, exp_name=ESCAPES, env=ESCAPES)
     more = {"export": ["--onnx", str(tmp_path / "a.onnx")], "compare": [str(folder)]}.get(tool, [])
     run.main([tool, str(folder), *more])
