@@ -248,7 +248,6 @@ class Job:
     def make_folder(self) -> None:
         """Create the folder; raise an error if it, or the grid's folder, is a link."""
         parent = os.path.dirname(os.path.abspath(self.folder))
-        os.makedirs(os.path.dirname(parent), exist_ok=True)
         own_folder(parent)
         own_folder(self.folder)
 

@@ -520,7 +520,6 @@ def _check_options(
 def _check_place(folder: Path) -> None:
     """Raise if the folder for the cells' states is not writable."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         own_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass

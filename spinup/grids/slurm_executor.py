@@ -73,7 +73,6 @@ def run_slurm(
         print("All cells are done: there is nothing to submit.", flush=True)
         return folder / "slurm"
     place = folder / "slurm"
-    folder.parent.mkdir(parents=True, exist_ok=True)
     own_folder(folder)
     own_folder(place)
     launch = jobs[0].launch

@@ -21,17 +21,17 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.files import (
-    TMP_PREFIX,
-    fsync_folder,
-    self_hash,
-    write_durably,
-)
+from spinup.runs.files import TMP_PREFIX, self_hash, write_durably
 from spinup.runs.packing import FORGED, MAX_NESTING, pack, unpack
 from spinup.runs.pieces import PIECE_NAME, PIECES, Piece
 from spinup.runs.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.own_files import delete, is_own_folder, own_folder
+from spinup.utils.own_files import (
+    delete,
+    fsync_folder,
+    is_own_folder,
+    own_folder,
+)
 from spinup.utils.reading import parse_json, read_file, read_json, sha256_file
 
 FORMAT = "spinup-checkpoint-1"
@@ -64,7 +64,6 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
             f"have ({STATE_LIMIT}): keep large data in arrays"
         )
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     own_folder(folder)
     _tidy(folder)
     pieces = _write_pieces(folder, state)

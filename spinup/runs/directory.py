@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from spinup.runs.files import TMP_PREFIX, fsync_folder
-from spinup.utils.own_files import delete, is_own_folder, own_folder
+from spinup.runs.files import TMP_PREFIX
+from spinup.utils.own_files import delete, fsync_folder, is_own_folder, own_folder
 
 # The user's own files in the directory are never touched.
 RUN_FILES = (
@@ -64,7 +64,7 @@ def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
     own_folder(folder / ".old")
     taken = [int(p.name) for p in folder.glob(".old/*") if p.name.isdecimal()]
     old = folder / ".old" / f"{max(taken, default=0) + 1:03d}"
-    old.mkdir()
+    own_folder(old)
     for path in found:
         os.rename(path, old / path.name)
     fsync_folder(old)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import fsync_folder
 
 TMP_PREFIX = ".tmp-"
 
@@ -45,17 +46,6 @@ def self_hash(content: dict[str, Any]) -> str:
     """Hash JSON data except for its entry ``sha256``, in which the hash can be stored."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def fsync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make renames in ``folder`` durable. Windows neither supports nor needs this."""
-    if os.name == "nt":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:

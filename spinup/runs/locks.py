@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import make_folders
 
 
 class RunLock:
@@ -34,7 +35,7 @@ class RunLock:
         self._folder_fd: int | None = None
         self._key = os.path.realpath(folder)
         self.path = os.path.abspath(folder)  # valid even if the working directory changes
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folders(self.folder)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         flags |= getattr(os, "O_NOFOLLOW", 0)  # never truncate a file through a link
         fd = os.open(self.folder / ".lock", flags, 0o644)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.files import TMP_PREFIX, atomic_write, fsync_folder, json_bytes
+from spinup.runs.files import TMP_PREFIX, atomic_write, json_bytes
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import delete
+from spinup.utils.own_files import delete, fsync_folder
 from spinup.utils.reading import read_json
 
 

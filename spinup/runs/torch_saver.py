@@ -11,9 +11,10 @@ import numpy as np
 
 from spinup.envs.record import is_plain
 from spinup.envs.space_json import space_to_json
-from spinup.runs.files import atomic_write, fsync_folder, json_bytes, self_hash
+from spinup.runs.files import atomic_write, json_bytes, self_hash
 from spinup.runs.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import fsync_folder
 from spinup.utils.reading import sha256_file
 from spinup.utils.serialization_utils import convert_json
 

@@ -95,7 +95,6 @@ class World:
         self._stderr = os.dup(2)
         target, folder = os.devnull, os.environ.get(mpi_job.LOG_VARIABLE)
         if folder:
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
             own_folder(folder)
             target = os.path.join(folder, f"rank-{self.rank}.txt")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -28,14 +28,42 @@ def is_own_folder(path: str | os.PathLike[str]) -> bool:
     return stat.S_ISDIR(info.st_mode) and getattr(info, "st_reparse_tag", ()) != _JUNCTION
 
 
+def fsync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make the names in ``folder`` durable. Windows neither supports nor needs this."""
+    if os.name == "nt":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_folders(path: str | os.PathLike[str]) -> None:
+    """Create a folder and those above it, durably.
+
+    After a power failure, a new folder's name could otherwise be lost, with all files in it.
+    """
+    path = os.path.abspath(path)
+    if os.path.isdir(path):
+        return
+    make_folders(os.path.dirname(path))
+    try:
+        os.mkdir(path)
+    except FileExistsError:  # another process was faster
+        if not os.path.isdir(path):
+            raise
+    with contextlib.suppress(PermissionError):  # a folder may be writable and not readable
+        fsync_folder(os.path.dirname(path))
+
+
 def own_folder(path: str | os.PathLike[str], create: bool = True) -> None:
     """Create a folder if it is missing; raise an error for a link or a file in its place.
 
     With ``create=False``, a folder may be missing.
     """
-    if create:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
+    if create and not os.path.lexists(path):
+        make_folders(path)
     if os.path.lexists(path) and not is_own_folder(path):
         raise SpinupError(
             f"{os.fspath(path)} is a link or a file where a run keeps a folder; move it away (to "
