@@ -47,7 +47,7 @@ def saved_policy(case, folder):
     """The directory of a run that was trained for a moment."""
     algo, env_id = case.split(",")[0].split()
     function = registry.load(algo, "pytorch")
-    short = {"start_steps": 10, "update_after": 10, "num_test_episodes": 0, "replay_size": 100}
+    short = {"start_steps": 10, "update_after": 10, "num_test_episodes": 0, "replay_size": 1000}
     known = inspect.signature(function).parameters
     function(
         lambda: make_env(env_id),
