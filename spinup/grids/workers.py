@@ -28,6 +28,7 @@ from typing import Any
 
 from spinup.grids.board import Board
 from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
+from spinup.runs.disk import DiskError
 from spinup.utils.errors import SpinupError
 from spinup.utils.own_files import open_own
 from spinup.utils.reading import open_regular
@@ -137,9 +138,11 @@ def start(job: Job, packed: bytes) -> subprocess.Popen[bytes]:
     """Start a worker for a job; its output goes to the job's log."""
     job.make_folder()
     threads = {name: str(job.threads or 1) for name in _THREADS}
-    with open(job.log, "ab", opener=open_own) as log:
-        log.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {job.name}\n".encode())
-        log.flush()
+    with open(job.log, "ab", buffering=0, opener=open_own) as log:
+        try:
+            log.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {job.name}\n".encode())
+        except OSError as error:
+            raise DiskError(error, job.log) from error
         process = subprocess.Popen(
             [sys.executable, "-m", "spinup.grids.workers"],
             stdin=subprocess.PIPE,

@@ -30,11 +30,15 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     try:
         write_durably(tmp, [data])
         os.replace(tmp, path)
-    except BaseException:
+        fsync_folder(path.parent)
+    except BaseException as error:
         with contextlib.suppress(OSError):  # report the first error, not this one
             tmp.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            from spinup.runs.disk import DiskError
+
+            raise DiskError(error, path) from error
         raise
-    fsync_folder(path.parent)
 
 
 def json_bytes(content: Any) -> bytes:

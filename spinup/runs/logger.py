@@ -24,7 +24,7 @@ import re
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -110,7 +110,8 @@ class Logger:
         self._finalizer = weakref.finalize(self, self._closers.close)
         if proc_id() == 0:
             try:
-                self._open(output_dir, resume, overwrite, sinks)
+                with self.writing():
+                    self._open(output_dir, resume, overwrite, sinks)
             except BaseException:
                 self.close()
                 raise
@@ -211,9 +212,24 @@ class Logger:
         """Record that the run is complete, so that no message suggests resuming it."""
         if proc_id() == 0:
             self.check_owner()
-            self._table.record(self._sync())
-            atomic_write(self.path(".finished"), b"finished\n")
+            with self.writing(".finished"):
+                self._table.record(self._sync())
+                atomic_write(self.path(".finished"), b"finished\n")
             self.check_owner()  # the directory may have disappeared in the meantime
+
+    @contextlib.contextmanager
+    def writing(self, name: str = "") -> Iterator[None]:
+        """Report a full disk in one sentence: the file, and what the directory still contains."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, ConnectionError):  # a closed pipe, not the disk
+                raise
+            if self._lock is not None and self.output_file is not None:
+                self.check_owner()  # if the directory is gone, say so instead
+            from spinup.runs.disk import failed
+
+            raise failed(error, self.output_dir or "", name) from error
 
     def path(self, *parts: str) -> str:
         """Return the absolute path of a file in the run directory; only the first process may."""
@@ -276,33 +292,23 @@ class Logger:
         assert self.output_file is not None
         lines = "\t".join(self.log_headers) + "\n" if self.first_row else ""
         lines += "\t".join(str(v) for v in row.values()) + "\n"
-        start = self._sync()
-        self._table.of(start)
-        fd = self.output_file.fileno()
-        try:
-            # Bypass the file's buffer: after a failed write, it would write the rest later.
-            data = memoryview(lines.encode("utf-8"))
-            while data:
-                data = data[os.write(fd, data) :]
-            os.fsync(fd)
-        except BaseException:
-            os.truncate(fd, start)  # a full disk must not leave a partial row before the next one
-            raise
-        self._table.add(lines.encode("utf-8"))
-        self._rows += 1
-        # a finished run that gets more epochs is unfinished again
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path(".finished"))
+        with self.writing(self._fname):
+            self._table.append(self.output_file.fileno(), self._sync(), lines.encode("utf-8"))
+            self._rows += 1
+            # a finished run that gets more epochs is unfinished again
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path(".finished"))
         for sink in self.sinks:
             sink.write_row(row, self._rows)
 
     def _sync(self) -> int:
         """Make the table durable and return its size in bytes."""
         assert self.output_file is not None
-        self.output_file.flush()
-        fd = self.output_file.fileno()
-        os.fsync(fd)
-        return os.fstat(fd).st_size
+        with self.writing(self._fname):
+            self.output_file.flush()
+            fd = self.output_file.fileno()
+            os.fsync(fd)
+            return os.fstat(fd).st_size
 
     # ----------------------------------------------------------------------------------------------
     # resuming
@@ -326,7 +332,8 @@ class Logger:
             state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
         if self.output_file is not None:
             self.check_owner()
-            self._cut_back(state)
+            with self.writing(self._fname):
+                self._cut_back(state)
         self._rows = int(state["rows"])
         self.log_headers = list(state["headers"])
         self.first_row = bool(state["first_row"])
@@ -364,7 +371,8 @@ class Logger:
             return None
         self.check_owner()
         text = json.dumps(shown, indent=4, sort_keys=True, allow_nan=False)
-        atomic_write(self.path("config.json"), text.encode() + b"\n")
+        with self.writing():
+            atomic_write(self.path("config.json"), text.encode() + b"\n")
         for sink in self.sinks:
             sink.write_config(shown)
         return text
@@ -378,15 +386,16 @@ class Logger:
         if proc_id() != 0:
             return
         self.check_owner()
-        self._table.record(self._sync())
-        if state_dict:
-            import cloudpickle  # also pickles classes and functions of a script or a notebook
+        with self.writing():
+            self._table.record(self._sync())
+            if state_dict:
+                import cloudpickle  # also pickles classes and functions of a script or a notebook
 
-            self.write_pickle(f"vars{save_number(itr)}.pkl", state_dict, cloudpickle.dump)
-        if hasattr(self, "tf_saver_elements"):
-            self._tf_simple_save(itr)
-        if hasattr(self, "pytorch_saver_elements"):
-            self._pytorch_simple_save(itr)
+                self.write_pickle(f"vars{save_number(itr)}.pkl", state_dict, cloudpickle.dump)
+            if hasattr(self, "tf_saver_elements"):
+                self._tf_simple_save(itr)
+            if hasattr(self, "pytorch_saver_elements"):
+                self._pytorch_simple_save(itr)
 
     def write_pickle(self, name: str, what: Any, dump: Callable[[Any, io.BytesIO], None]) -> None:
         """Write what ``dump`` pickles; if it fails, skip the file with one notice."""

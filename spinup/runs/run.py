@@ -440,7 +440,8 @@ class Run:
         self.logger.save_state({}, None)
         state, self._saved_steps = state_of(self), self.loop.total_steps()
         if proc_id() == 0:
-            save_checkpoint(self.logger.path("checkpoints"), state, self._saved_steps)
+            with self.logger.writing("checkpoints"):
+                save_checkpoint(self.logger.path("checkpoints"), state, self._saved_steps)
             self.logger.check_owner()  # writing a large replay buffer takes a while
         self._saved_time = time.monotonic()
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import numbers
 import os
 import secrets
 import shlex
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from spinup.runs.disk import DiskError
 from spinup.runs.files import atomic_write
+from spinup.runs.tables import append
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.own_files import open_own, own_folder
 
@@ -56,7 +60,7 @@ def check_sinks(sinks: Any) -> list[str | Sink]:
     found = list(sinks)
     for sink in found:
         if sink == "tensorboard":
-            _import("tensorboard", "tensorboard.summary.writer.event_file_writer")
+            _import("tensorboard", "tensorboard.summary.writer.record_writer")
         elif sink == "wandb":
             _check_login(_import("wandb", "wandb"))
         elif isinstance(sink, str):
@@ -134,20 +138,36 @@ def _last_step(lines: Sequence[str]) -> int:
 class TensorBoardSink:
     """Scalars in ``<output_dir>/tensorboard``, for ``tensorboard --logdir``.
 
-    TensorBoard's own writer writes the event file, so this needs neither torch nor TensorFlow.
+    This needs neither torch nor TensorFlow. TensorBoard's own writer uses a thread, which would
+    report a full disk only later, with a traceback.
     """
 
     def __init__(self, output_dir: str) -> None:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._session, self._summary = Event, SessionLog, Summary
+        self._record = RecordWriter
         self.note = f"tensorboard --logdir {shlex.quote(output_dir)}"
         folder = os.path.join(output_dir, "tensorboard")
         own_folder(folder)
-        # the random suffix separates two writers that start in the same second
-        self._writer = EventFileWriter(folder, filename_suffix=f".{secrets.token_hex(4)}")
+        # TensorBoard reads files in the order of their names: a resumed run's must come later, even
+        # if it starts in the same second.
+        now, more = divmod(time.time_ns(), 10**9)
+        name = f"{now:010d}.{more:09d}.{socket.gethostname()}.{os.getpid()}"
+        path = os.path.join(folder, f"events.out.tfevents.{name}")
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115
+        self._add(file_version="brain.Event:2")
+
+    def _add(self, **content: Any) -> None:
+        buffer = io.BytesIO()
+        event = self._event(wall_time=time.time(), **content)
+        self._record(buffer).write(event.SerializeToString())
+        try:
+            append(self._file.fileno(), buffer.getvalue())
+        except OSError as error:
+            raise DiskError(error, self._file.name) from error
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Do nothing: TensorBoard shows only scalars, and ``config.json`` has the rest."""
@@ -159,22 +179,16 @@ class TensorBoardSink:
             for key, value in row.items()
             if isinstance(value, numbers.Real)
         ]
-        step = step_of(row, number)
-        self._writer.add_event(
-            self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
-        )
-        self._writer.flush()
+        self._add(step=step_of(row, number), summary=self._summary(value=values))
 
     def cut_back(self, lines: Sequence[str]) -> None:
         """Mark a session start after the last kept step, so that TensorBoard drops later rows."""
-        step = _last_step(lines) + 1
         start = self._session(status=self._session.START)
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, session_log=start))
-        self._writer.flush()
+        self._add(step=_last_step(lines) + 1, session_log=start)
 
     def close(self) -> None:
         """Close the event file."""
-        self._writer.close()
+        self._file.close()
 
 
 class WandbSink:

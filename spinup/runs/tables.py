@@ -33,8 +33,10 @@ class TableHash:
     def _set(self, data: bytes) -> None:
         self._sha256, self._size = hashlib.sha256(data), len(data)
 
-    def add(self, data: bytes) -> None:
-        """Add rows that were appended to the table."""
+    def append(self, fd: int, size: int, data: bytes) -> None:
+        """Durably append rows to the table, which is open as ``fd`` and has ``size`` bytes now."""
+        self.of(size)
+        append(fd, data)
         self._sha256.update(data)
         self._size += len(data)
 
@@ -94,6 +96,20 @@ class TableHash:
         _write_record(self.path, offset, digest)  # first: it is valid both before and after the cut
         os.truncate(file.fileno(), offset)
         return lines
+
+
+def append(fd: int, data: bytes) -> None:
+    """Append bytes to a file and fsync it; if this fails, remove the part that was written."""
+    start = os.fstat(fd).st_size
+    try:
+        # Without a buffer: after a failed write, it would write the rest later.
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fsync(fd)
+    except BaseException:
+        os.truncate(fd, start)  # the next row must not follow a partial one
+        raise
 
 
 def _read(path: str) -> bytes:

@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from spinup.grids import workers
+from spinup.grids.cells import Cell, make_jobs
 from spinup.grids.experiments import CellsFailed, ExperimentGrid
 from spinup.utils.errors import SpinupError
 
@@ -225,3 +227,21 @@ def test_a_link_in_place_of_a_grids_own_files_is_not_followed(tmp_path, name):
     with pytest.raises(SpinupError, match=re.escape(str(data / name))):
         run(lambda seed, logger_kwargs: None, data, seeds=(0, 1))
     assert theirs.read_text() == "precious" if theirs.is_file() else not list(theirs.iterdir())
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    """The kernel's own full disk: every write to it fails."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    (job,) = make_jobs(
+        [Cell("w", lambda: None, 0, {})], tmp_path / ".grid", [str(tmp_path / "w_s0")], ""
+    )
+    job.make_folder()
+
+    def open_full(path, flags):
+        return os.open("/dev/full", os.O_WRONLY)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "open_own", open_full)
+        with pytest.raises(SpinupError, match=r"log.txt \(No space left on device\); .* intact"):
+            workers.start(job, b"")

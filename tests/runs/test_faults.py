@@ -1,11 +1,14 @@
 """Full disks, damaged files, NaN, failing environments and hostile files: nothing good is lost."""
 
+import errno
+import functools
 import hashlib
 import json
 import os
 import pickle
 import shutil
 import subprocess
+import types
 import warnings
 from pathlib import Path
 
@@ -14,8 +17,11 @@ import pytest
 import torch
 
 from spinup import registry
+from spinup.cli.main import main
 from spinup.policies.saved import load_policy
+from spinup.runs import files, tables
 from spinup.runs.checkpoints import _render_manifest, load_checkpoint
+from spinup.runs.logger import EpochLogger
 from spinup.utils.errors import SpinupError
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
@@ -62,7 +68,7 @@ def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, a
     out, ballast = small_disk / "run", small_disk / "ballast"
     trouble = {"n": at, "do": "fill", "path": str(ballast)}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
-    assert kind == "OSError" and "No space left" in message
+    assert kind == "DiskError" and "No space left" in message and str(out) in message
     assert ballast.stat().st_size > 0
     if checkpoints(out):
         state, path = load_checkpoint(out / "checkpoints")
@@ -89,7 +95,8 @@ def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     assert tensors > max(others), "the limit would hit another file"
     limit = (tensors + max(others)) // 2
     kind, message = last_line(runs.train(spec, out, expect=1, resume=True, file_limit=limit))
-    assert kind == "OSError" and "File too large" in message
+    assert kind == "DiskError" and "File too large" in message
+    assert str(out / "checkpoints") in message and before[-1] in message
     assert [path.name for path in checkpoints(out)] == before
     runs.resume(spec, out)
     runs.assert_same(spec, out)
@@ -110,7 +117,8 @@ def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
         if process.wait() == 0:
             break
         kind, message = last_line(process.output())
-        assert kind == "OSError" and "No space left" in message, process.output()
+        assert kind == "DiskError" and "No space left" in message, process.output()
+        assert f"cannot write {out}/" in message and "row" in message
         now = contents(out / "checkpoints")
         assert before.items() <= now.items(), "a file of the checkpoint before it is gone"
         refused += any("pieces" in name for name in now.keys() - before.keys())
@@ -118,6 +126,84 @@ def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
         runs.assert_same(spec, out)
     assert n > 12, "fewer files than a save has"
     assert refused, "no failure between the pieces and their checkpoint"
+
+
+# Every file that a save writes, what the message names instead if it is a part of a checkpoint, and
+# the algorithm that writes it.
+WRITTEN = {
+    "config.json": ("config.json", "vpg"),
+    "progress.txt": ("progress.txt", "vpg"),
+    ".progress.txt.sha256": (".progress.txt.sha256", "vpg"),
+    "model.pt": ("pyt_save/model.pt", "vpg"),
+    "policy.safetensors": ("pyt_save/policy.safetensors.new", "vpg"),
+    "policy.json": ("pyt_save/policy.json", "vpg"),
+    "state.json": ("checkpoints", "vpg"),
+    "state.safetensors": ("checkpoints", "vpg"),
+    "manifest.json": ("checkpoints", "vpg"),
+    "/pieces": ("checkpoints", "dqn"),
+    ".finished": (".finished", "vpg"),
+    "tfevents": ("tensorboard/events.out.tfevents", "vpg"),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="which file it is comes from /proc")
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_full_disk_is_one_sentence_with_the_file_and_what_was_kept(
+    tiny_runs, tmp_path, monkeypatch, name
+):
+    named, algo = WRITTEN[name]
+    whole, _ = tiny_runs(algo, replay_size=60) if algo == "dqn" else tiny_runs(algo)
+    out, fsync, failed = tmp_path / "run", os.fsync, []
+    shutil.copytree(whole, out)
+
+    def full(fd):
+        if name in os.readlink(f"/proc/self/fd/{fd}"):
+            failed.append(name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(fd)
+
+    def resumed(sinks=("tensorboard",)):
+        monkeypatch.setattr(EpochLogger, "__init__", functools.partialmethod(init, sinks=sinks))
+        tiny_runs.train(
+            algo, out, resume=True, epochs=4, **({"replay_size": 60} if algo == "dqn" else {})
+        )
+
+    init, own = EpochLogger.__init__, os
+    # `tiny_runs.train` turns fsync off, so it is not the one of `os` that fails here
+    for module in (files, tables):
+        monkeypatch.setattr(module, "os", types.SimpleNamespace(**{**vars(own), "fsync": full}))
+    with pytest.raises(SpinupError, match="No space left on device") as error:
+        resumed()
+    sentence = str(error.value)
+    assert isinstance(error.value, OSError) and error.value.errno == errno.ENOSPC
+    assert failed and f"cannot write {out / named}" in sentence and "\n" not in sentence
+    if name != "tfevents":
+        assert "the checkpoint step-0000000" in sentence and "progress.txt are intact" in sentence
+        assert sentence.endswith("free some space and continue with resume=True (--resume)")
+    assert list(out.rglob(".tmp-*")) == []
+    monkeypatch.undo()
+    tiny_runs.train(
+        algo, out, resume=True, epochs=4, **({"replay_size": 60} if algo == "dqn" else {})
+    )
+    assert (out / ".finished").exists()
+    assert len((out / "progress.txt").read_text().splitlines()) == 5
+
+
+def test_a_full_disk_ends_a_command_with_one_line(tmp_path, monkeypatch, capsys):
+    """As a user meets it: a sentence and an exit code, no traceback."""
+
+    def full(fd, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tables, "append", full)
+    words = ["vpg", "--env", "CartPole-v1", "--epochs", "1", "--steps", "50", "--data_dir"]
+    assert main([*words, str(tmp_path), "--exp_name", "full"]) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    path = tmp_path / "full" / "full_s0" / "progress.txt"
+    assert last == (
+        f"spinup: cannot write {path} (No space left on device); the run has no checkpoint yet, "
+        "and 0 rows in progress.txt: free some space and start it again"
+    )
 
 
 def contents(folder):

@@ -1,5 +1,6 @@
 """A run whose files are deleted, moved or replaced under it stops, and never reports success."""
 
+import functools
 import os
 import shutil
 import stat
@@ -28,6 +29,12 @@ class At(gymnasium.Wrapper):
         return super().step(action)
 
 
+def at(n, trouble):
+    """A function that makes such environments; there is trouble once, in one of them."""
+    once = functools.cache(trouble)
+    return lambda: At(n, once)
+
+
 def replace(path):
     """Put a copy in place of a file or folder, as some editors and synchronization tools do."""
     aside = path.with_name(f"{path.name}-aside")
@@ -54,7 +61,7 @@ def test_a_run_that_loses_its_files_stops_with_one_sentence(tiny_runs, tmp_path,
     run = tmp_path / "data" / "run"
     trouble, name = TROUBLE[what]
     with pytest.raises(SpinupError, match="was deleted, moved or replaced") as error:
-        tiny_runs.train("vpg", run, lambda: At(step, lambda: trouble(run)))
+        tiny_runs.train("vpg", run, at(step, lambda: trouble(run)))
     assert str(run / name) in str(error.value) and "\n" not in str(error.value)
     assert list(tmp_path.rglob(".finished")) == []
     if "moved" in what or what == "directory deleted":
@@ -96,7 +103,7 @@ def test_a_directory_lost_while_a_checkpoint_is_written_is_noticed(
 def test_a_run_that_was_moved_can_be_put_back_and_resumed(tiny_runs, tmp_path):
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     with pytest.raises(SpinupError, match="put it back and resume"):
-        tiny_runs.train("vpg", run, lambda: At(45, lambda: run.rename(elsewhere)))
+        tiny_runs.train("vpg", run, at(45, lambda: run.rename(elsewhere)))
     elsewhere.rename(run)
     tiny_runs.train("vpg", run, lambda: At(0, None), resume=True)
     assert (run / ".finished").exists()
@@ -116,7 +123,7 @@ def test_an_environment_that_changes_the_working_directory_loses_nothing(
 ):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
-    tiny_runs.train("vpg", "run", lambda: At(45, lambda: os.chdir("other")))
+    tiny_runs.train("vpg", "run", at(45, lambda: os.chdir("other")))
     assert (tmp_path / "run" / ".finished").exists()
     assert len(list(tmp_path.glob("run/checkpoints/step-*"))) == 2
     assert list((tmp_path / "other").iterdir()) == []

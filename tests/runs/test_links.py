@@ -1,5 +1,6 @@
 """Links in place of a run's own files and folders: what they lead to is never changed."""
 
+import functools
 import os
 import shutil
 import sys
@@ -33,6 +34,12 @@ class At(gymnasium.Wrapper):
         if self.left == 0:
             self.trouble()
         return super().step(action)
+
+
+def at(n, trouble):
+    """A function that makes such environments; there is trouble once, in one of them."""
+    once = functools.cache(trouble)
+    return lambda: At(n, once)
 
 
 def undisturbed():
@@ -81,7 +88,7 @@ def test_what_a_link_leads_to_stays_as_it_was(tiny_runs, finished, tmp_path, nam
 
     arguments = {"replay_size": 60, "epochs": 4}
     if how == "while training":
-        env, arguments["resume"] = (lambda: At(20, link)), True
+        env, arguments["resume"] = at(20, link), True
     else:
         link()
         env = undisturbed
