@@ -379,7 +379,7 @@ def test_plot_and_compare_name_a_hostile_run_and_go_on(
         assert plot.main([str(sound), str(run), "--save", str(figure)]) == 0
         assert figure.stat().st_size > 1000
         figure.unlink()
-        code = compare.main([str(sound), str(run)])
+        code = compare.main([str(sound), str(run), "--save", str(figure)])
         assert code in (0, 2)
         err = capsys.readouterr().err
         assert "Traceback" not in err and not trace.exists()
