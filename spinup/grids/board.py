@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from spinup.grids.cells import Job
+from spinup.grids.cells import Job, read_state
 from spinup.utils.errors import printable_lines
 from spinup.utils.progress import hms
 from spinup.utils.reading import open_regular
@@ -23,6 +23,8 @@ from spinup.utils.reading import open_regular
 _TAIL_BYTES = 16384
 _MOST = 1e15  # larger numbers are not counts, times or returns
 _WINDOW = 10  # number of recent epochs used to compute the speed
+# A running cell may hang if it writes nothing for this many seconds, and for this many epochs.
+_SILENCE, _SILENT_EPOCHS = 600.0, 10
 _COLORS = {"running": 36, "done": 32, "failed": 31, "stopped": 33}
 # Which cells to show first if the screen has no room for all of them.
 _SHOWN_FIRST = ("failed", "running", "stopped", "waiting", "done")
@@ -104,6 +106,8 @@ class Board:
         # cell -> its latest epoch, and when it was first seen here. A file's own time depends on
         # the wall clock, which may jump.
         self._last: dict[int, tuple[int, float]] = {}
+        # cell -> the sizes of its files, when they last changed, and whether that was said
+        self._signs: dict[int, tuple[tuple[int, ...], float, bool]] = {}
         self._start = self._drawn = self.clock()
         self._height = 0
 
@@ -134,6 +138,7 @@ class Board:
         if not now and self.clock() - self._drawn < self.interval:
             return
         self._drawn = self.clock()
+        self._name_silent_cells()
         if not self.live:
             for i, state in enumerate(self.states):
                 if state == "running":
@@ -146,6 +151,30 @@ class Board:
         self.stream.write("\n".join(lines) + "\n")
         self.stream.flush()
         self._height = len(lines)
+
+    def _name_silent_cells(self) -> None:
+        """Say once which running cells have written nothing for so long that they may hang."""
+        for i, job in enumerate(self.jobs):
+            if self.states[i] != "running":
+                self._signs.pop(i, None)
+                continue
+            sizes = tuple(map(_size, (Path(job.output_dir, "progress.txt"), job.log)))
+            before, since, said = self._signs.get(i, ((), 0.0, False))
+            if sizes != before:
+                self._signs[i] = (sizes, self.clock(), False)
+                continue
+            silence = self.clock() - since
+            epoch = read_progress(job.output_dir).epoch_seconds or 0.0
+            if not said and silence > max(_SILENCE, _SILENT_EPOCHS * epoch):
+                self._signs[i] = (sizes, since, True)
+                self._erase()
+                pid = read_state(job).get("pid")
+                print(
+                    f"{job.name} (process {pid}) has written nothing for {hms(silence)} and may "
+                    f"hang; its output is in {job.log}.",
+                    file=self.stream,
+                    flush=True,
+                )
 
     def close(self) -> None:
         """Draw the table a last time and leave it on the terminal."""
@@ -240,6 +269,13 @@ class Board:
         if self._height:
             self.stream.write(f"\x1b[{self._height}F\x1b[J")
             self._height = 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _epochs(job: Job) -> int | None:

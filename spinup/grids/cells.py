@@ -41,7 +41,8 @@ NOT_HASHED = frozenset({"resume", "overwrite", "progress", "logger_kwargs"})
 # Seconds to wait for another process that is running the cell and may be about to finish.
 WAIT_VARIABLE = "SPINUP_LOCK_WAIT"
 _MAX_DEPTH = 30
-_TAIL_LINES = 20  # lines of each traceback in the final report
+_TAIL_LINES = 20  # lines of each traceback in the final report,
+_TAIL_WIDTH = 2000  # and their length
 
 
 class CellsFailed(SpinupError):
@@ -504,7 +505,7 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
             if stopped or num_procs() > 1:
                 raise
             raise CellFailed(text) from error
-        except Exception as error:
+        except BaseException as error:  # asyncio's CancelledError, too
             if first:
                 write_state(job, "failed", error=_tail(error))
             if num_procs() > 1:
@@ -525,7 +526,7 @@ def _tail(error: BaseException) -> str:
     if isinstance(error, SpinupError):
         return f"{type(error).__name__}: {error}"
     lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-    return "\n".join(lines[-_TAIL_LINES:])
+    return "\n".join(line[:_TAIL_WIDTH] for line in lines[-_TAIL_LINES:])
 
 
 def _call(job: Job, action: str, num_cpu: int | str) -> None:

@@ -242,8 +242,14 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                     board.set(index[job.name], "done" if end.state == "done" else "failed")
                 board.refresh()
     finally:
-        for i in stop(running):
+        killed = stop(running)
+        for i in running:
             board.set(index[jobs[i].name], "stopped")
+        for i in killed:
+            board.say(
+                f"{jobs[i].name} did not save and stop when asked, so its process was killed; its "
+                "last checkpoint is kept."
+            )
         board.close()
     return failures
 
@@ -272,7 +278,7 @@ def terminated() -> Iterator[None]:
 def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
     """Ask workers to save and exit; kill those that do not, or all of them on a second Ctrl-C.
 
-    Returns the numbers of all these workers.
+    Returns the numbers of the workers that had to be killed.
     """
     for process in running.values():
         if os.name == "nt":
@@ -287,12 +293,14 @@ def stop(running: Mapping[int, subprocess.Popen[bytes]]) -> list[int]:
                 process.wait(max(0.1, limit - time.monotonic()))
     except KeyboardInterrupt:
         pass
-    for process in running.values():
+    killed = []
+    for i, process in running.items():
         if process.poll() is None:
             process.kill()
             process.wait()
+            killed.append(i)
         _close(process)
-    return list(running)
+    return killed
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

@@ -188,6 +188,28 @@ def test_in_a_file_there_are_plain_lines_now_and_then(jobs, tmp_path):
     assert third == "[1/2 done] cell0_s0: done, epoch 2/4, return 7.5"
 
 
+@pytest.mark.parametrize("stream, first", [(Terminal, 11), (io.StringIO, 12)])
+def test_a_cell_that_writes_nothing_for_long_is_named_once(jobs, tmp_path, stream, first):
+    clock, stream = [0.0], stream()
+    board = Board("demo", jobs(3), stream, clock=lambda: clock[0])
+    for i, state in enumerate(("running", "running", "waiting")):
+        board.set(i, state)
+    said = []
+    for minute in range(1, 41):
+        clock[0] = 60.0 * minute
+        # the second one writes a row of 200 seconds now and then, at last in the 15th minute
+        rows = "".join(row(epoch, seconds=200.0) for epoch in range(min(minute, 15) // 5))
+        progress(tmp_path / "cell1_s0", HEADER + rows)
+        board.refresh()
+        named = re.findall(r"(cell\d)_s0 \(process None\) has written nothing", stream.getvalue())
+        said += [(minute, name) for name in named[len(said) :]]
+    # ten minutes; and ten epochs, where it is known how long they take
+    assert said == [(first, "cell0")]
+    clock[0] = 60.0 * 50
+    board.refresh()
+    assert stream.getvalue().count("cell1_s0 (process None) has written nothing for 35:00") == 1
+
+
 def test_on_a_real_terminal(tmp_path):
     """A grid of two cells whose standard output is a pseudo-terminal."""
     script = tmp_path / "script.py"

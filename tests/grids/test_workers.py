@@ -1,5 +1,6 @@
 """Cells in processes of their own: what reaches them, what comes back, what is refused."""
 
+import asyncio
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import threading
 import pytest
 
 from spinup.grids import workers
+from spinup.grids.board import Board
 from spinup.grids.cells import Cell, make_jobs
 from spinup.grids.experiments import CellsFailed, ExperimentGrid
 from spinup.utils.errors import SpinupError
@@ -176,6 +178,44 @@ def test_a_process_that_ends_early_is_never_taken_for_a_cell_that_is_done(tmp_pa
     assert "its process was killed by signal 40" in err
     with pytest.raises(CellsFailed, match="3 of 4 cells failed"):  # none of them is skipped
         run(train, tmp_path, seeds=range(4), num_workers=2)
+
+
+def test_a_hanging_cell_is_killed_and_named_when_the_grid_is_stopped(tmp_path, capfd, monkeypatch):
+    def train(seed, logger_kwargs):
+        import signal
+        import time
+
+        if seed == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            (tmp_path / "hangs").touch()
+            time.sleep(1000)
+
+    def stop_when_the_other_is_done(board, now=False):
+        if (tmp_path / "hangs").exists() and board.states[1] == "done":
+            monkeypatch.setattr(Board, "refresh", lambda board, now=False: None)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "_GRACE", 0.3)
+    monkeypatch.setattr(Board, "refresh", stop_when_the_other_is_done)
+    with pytest.raises(KeyboardInterrupt):
+        run(train, tmp_path, seeds=[0, 1])
+    out, err = capfd.readouterr()
+    assert "w_s0 did not save and stop when asked, so its process was killed" in out
+    assert "w_s1 did not" not in out
+    assert "Stopped with 1 of 2 cells done." in err
+
+
+def test_a_cell_that_raises_what_is_no_exception_does_not_end_the_others(tmp_path, capfd):
+    def train(seed, logger_kwargs):
+        if seed == 0:
+            raise asyncio.CancelledError("x" * 10_000)
+        (tmp_path / "ran").touch()
+
+    with pytest.raises(CellsFailed, match=r"1 of 2 cells failed \(w_s0\)"):
+        run(train, tmp_path, seeds=[0, 1], num_workers=1)
+    assert (tmp_path / "ran").exists()
+    shown = max(capfd.readouterr().err.splitlines(), key=len)
+    assert shown.count("x") < 3000  # a line of any length would fill the screen
 
 
 def test_what_cannot_travel_is_refused_in_a_sentence_before_anything_runs(tmp_path):
