@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import select
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -117,14 +118,17 @@ def version() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; invalid input prints a sentence and gives 2."""
     words = list(sys.argv[1:] if argv is None else argv)
-    cmd, args = (words[0], words[1:]) if words else ("help", [])
+    return _while_somebody_reads(lambda: _run(*(words or ["help"])), words)
+
+
+def _run(cmd: str, *args: str) -> int:
     try:
         if cmd in ("help", "-h", "--help"):
             print(overview())
         elif cmd in ("--version", "-V", "version"):
             print(version())
         elif cmd in TOOLS:
-            return _run_tool(cmd, args)
+            return int(importlib.import_module(TOOLS[cmd][0]).main(args) or 0)
         elif cmd.partition("_")[0] in registry.algorithms() or _is_outside(cmd):
             parse_and_execute_grid_search(cmd, args)
         else:
@@ -138,14 +142,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run_tool(cmd: str, args: Sequence[str]) -> int:
+def _while_somebody_reads(run: Callable[[], int], words: Sequence[str]) -> int:
+    """Call `run`; end quietly if the reader of the output ends first, as in `spinup envs | head`.
+
+    Only training then fails, with the exit code of a program that a closed pipe ends.
+    """
     try:
-        code = importlib.import_module(TOOLS[cmd][0]).main(args) or 0
+        code = run()
         sys.stdout.flush()
-    except BrokenPipeError:  # as in `spinup envs | head`: nobody reads the rest
+    except BrokenPipeError:
+        if not _has_no_reader(sys.stdout.fileno()):
+            raise  # another pipe, such as one to a worker
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return int(code)
+        printing = ("--help", "-h", "--version", "-V", "--dry_run", "help", "version", *TOOLS)
+        return 0 if not words or any(word in printing for word in words) else 141
+    return code
+
+
+def _has_no_reader(fd: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    pipe = select.poll()
+    pipe.register(fd, 0)
+    return any(event & select.POLLERR for _, event in pipe.poll(0))
 
 
 def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
@@ -154,20 +173,27 @@ def run_file(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> 
     Exits with code 2 and a one-sentence error if the command line is invalid.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    code = _while_somebody_reads(lambda: _run_file(algo_fn, words), words)
+    if code:
+        sys.exit(code)
+
+
+def _run_file(algo_fn: Callable[..., Any], words: Sequence[str]) -> int:
     file = source_of(algo_fn)
     preset = file.with_name("config.json")
     try:
         if wants_help(words):
             shown = cli.preset_keys(cli.read_preset(preset), preset) if preset.is_file() else {}
             print(usage(algo_fn, f"python {file.name}", shown))
-            return
+            return 0
         found = preset if preset.is_file() else None
         ready = cli.plan(algo_fn, words, algo_fn.__name__, preset=found)
         cli.execute(algo_fn, ready, ["python", os.path.relpath(file), *words])
     except SpinupError as error:
-        sys.exit(fail(error))
+        return fail(error)
     except KeyboardInterrupt:  # the run has saved its state and printed how to continue
-        sys.exit(130)
+        return 130
+    return 0
 
 
 def fail(error: SpinupError) -> int:

@@ -121,15 +121,14 @@ def _config(folder: Path) -> dict[str, Any]:
 def _ends(path: Path) -> tuple[list[str], list[str], int]:
     """Return the header, the last complete row and the number of complete rows of a table."""
     try:
-        file = open_regular(path, TABLE_LIMIT)
-    except (OSError, ValueError):
+        with open_regular(path, TABLE_LIMIT) as file:
+            header = file.readline(_TAIL_BYTES)
+            count = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            size = file.tell()
+            file.seek(max(len(header), size - _TAIL_BYTES))
+            lines = file.read().split(b"\n")[:-1]  # what follows the last line break is incomplete
+    except OSError:
         return [], [], 0
-    with file:
-        header = file.readline(_TAIL_BYTES)
-        count = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-        size = file.tell()
-        file.seek(max(len(header), size - _TAIL_BYTES))
-        lines = file.read().split(b"\n")[:-1]  # what follows the last line break is incomplete
     last = lines[-1] if lines else b""
     return _cells(header.rstrip(b"\n")), _cells(last), count
 

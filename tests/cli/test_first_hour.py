@@ -423,6 +423,16 @@ def test_runs_says_when_there_are_none(folder, capsys, tmp_path):
     assert capsys.readouterr().err.startswith("spinup: ")
 
 
+def test_runs_lists_a_table_that_cannot_be_read_to_its_end(tmp_path, monkeypatch, capsys):
+    """/proc/self/mem is a regular file that can be opened, and whose first byte is an error."""
+    make_run(tmp_path / "x/x_s0", 2, 5)
+    (tmp_path / "x/x_s0/progress.txt").unlink()
+    (tmp_path / "x/x_s0/progress.txt").symlink_to("/proc/self/mem")
+    monkeypatch.chdir(tmp_path)
+    assert run.main(["runs", "x"]) == 0
+    assert re.search(r"^stopped +0/5 +- ", capsys.readouterr().out, re.M)
+
+
 # ------------------------------------------------------------------------- the console script
 
 

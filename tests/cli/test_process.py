@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from spinup.cli.main import main
+
 TINY = "--steps 100 --hid 4 --train_pi_iters 1 --train_v_iters 1"
 
 MODULE = """
@@ -152,3 +154,38 @@ def parent(pid):
             return int(file.read().rpartition(")")[2].split()[1])
     except OSError:
         return None
+
+
+@pytest.mark.parametrize(
+    "line, code",
+    [
+        ("", 0),
+        ("--version", 0),
+        ("ppo --help", 0),
+        ("algos", 0),
+        ("ppo --env CartPole-v1 --dry_run", 0),
+        ("ppo --env CartPole-v1 --epochs 1 --data_dir {tmp}", 141),
+    ],
+)
+def test_a_reader_that_ends_early_ends_the_command_quietly(line, code, tmp_path, monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main([*line.format(tmp=tmp_path).split(), *(TINY.split() if code else [])]) == code
+
+
+def test_a_broken_pipe_to_something_else_is_not_hidden(monkeypatch):
+    def fails(args):
+        raise BrokenPipeError("a worker ended")
+
+    monkeypatch.setattr("spinup.cli.algos.main", fails)
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    with pytest.raises(BrokenPipeError, match="a worker"):
+        main(["algos"])
+
+
+def test_help_into_head_prints_no_traceback(tmp_path):
+    line = f"{sys.executable} -m spinup.run ppo --help | head -n 1"
+    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.startswith("usage: spinup ppo") and done.stderr == ""
