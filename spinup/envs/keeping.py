@@ -68,7 +68,8 @@ class Kept:
 
     def mark(self) -> None:
         """Remember the current state; called before every reset."""
-        self._marked = [[layer.name, layer.read()] for layer in self._layers]
+        early = self._marked is None  # an environment may have no state before its first reset
+        self._marked = [[layer.name, layer.read(early)] for layer in self._layers]
         if self._draws or self._watched:
             now = self._global_state()
             self._draws = self._draws or (self._globals is not None and _differ(now, self._globals))
@@ -133,13 +134,18 @@ class _Layer:
         self.attributes = [name for name in names if hasattr(layer, name)]
         self.works = True
 
-    def read(self) -> Any:
-        """Return a copy of the state, or None if it cannot be saved (which is said once)."""
+    def read(self, early: bool) -> Any:
+        """Return a copy of the state, or None if it cannot be saved (which is said once).
+
+        If `early`, a failure counts as having no state yet.
+        """
         if not self.works:
             return None
         try:
             return _copy(self._read())
         except Exception as error:  # a user's method may raise anything
+            if early:
+                return None
             self.works = False
             warnings.warn(
                 f"the state that {self.name} keeps between episodes cannot be saved "

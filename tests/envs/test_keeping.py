@@ -208,12 +208,42 @@ def test_a_state_that_cannot_be_saved_is_said_once(state):
             raise AssertionError("nothing to set")
 
     kept = Kept(Odd(cartpole()))
+    kept.mark()
     with pytest.warns(UserWarning, match="state that Odd keeps between episodes cannot be saved"):
         kept.mark()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept.mark()
     assert kept.restore(kept.state()) == ""
+
+
+class LevelsUp(gym.Wrapper):
+    """Pays more in every episode; like many environments, it has no state before a reset."""
+
+    def reset(self, **kwargs):
+        self.level = getattr(self, "level", 0) + 1
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        o, r, terminated, truncated, info = self.env.step(action)
+        return o, r * self.level, terminated, truncated, info
+
+    def get_state(self):
+        return {"level": self.level}
+
+    def set_state(self, state):
+        self.level = state["level"]
+
+
+@pytest.mark.parametrize("steps", [3, 80])
+def test_an_environment_without_state_before_its_first_reset_is_restored(steps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        streams = make_streams(lambda: LevelsUp(cartpole()), 1, seq, 30)
+        play(streams, np.random.default_rng(1), steps)
+        other = make_streams(lambda: LevelsUp(cartpole()), 1, seq, 30)
+        assert other.load_state_dict(streams.state_dict()) == []
+    assert other.envs[0].level == streams.envs[0].level
 
 
 def test_a_state_that_is_refused_is_named_and_a_fresh_episode_starts():
