@@ -29,7 +29,8 @@ def resolve(spec: str) -> tuple[str, str]:
             return row.name, row.default_backend()
         if spec.startswith(row.name + "_") and spec[len(row.name) + 1 :] in row.backends:
             return row.name, spec[len(row.name) + 1 :]
-    for name in (*outside(), *algorithms()):
+    # The longest first: one name may be the beginning of another.
+    for name in sorted((*outside(), *algorithms()), key=len, reverse=True):
         if spec == name:
             return name, get(name).default_backend()
         if spec.startswith(name + "_"):

@@ -206,6 +206,15 @@ def test_a_registered_function_is_known_everywhere(tmp_path, capsys):
     assert "did you mean mine_d?" in capsys.readouterr().err
 
 
+def test_a_name_may_begin_with_the_name_of_another_algorithm():
+    for name in ("mine", "mine_too", "ppo_too"):
+        spinup.register(name, lambda env_fn, seed=0, logger_kwargs=None: None)
+    for name in ("mine", "mine_too", "ppo_too", "ppo"):
+        assert registry.resolve(name) == registry.resolve(f"{name}_pytorch") == (name, "pytorch")
+    with pytest.raises(SpinupError, match="'mine_too' has no backend 'jax'"):
+        registry.resolve("mine_too_jax")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
