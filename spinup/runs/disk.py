@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 from spinup.utils.errors import SpinupError
 
@@ -29,9 +30,13 @@ class DiskError(OSError, SpinupError):
             self.path, self.reason = error.path, error.reason
         else:
             self.path, self.reason = os.fspath(path), error.strerror or str(error)
+        self._given = (OSError(error.errno, self.reason), self.path, kept, then)
         fix = "free some space" if error.errno in _FULL else "solve this problem"
         super().__init__(f"cannot write {self.path} ({self.reason}); {kept}: {fix} and {then}")
         self.errno = error.errno
+
+    def __reduce__(self) -> tuple[Any, ...]:  # worker processes send their errors as pickles
+        return DiskError, self._given
 
 
 def failed(error: OSError, output_dir: str, name: str) -> DiskError:

@@ -21,6 +21,7 @@ from spinup.cli.main import main
 from spinup.policies.saved import load_policy
 from spinup.runs import files, tables
 from spinup.runs.checkpoints import _render_manifest, load_checkpoint
+from spinup.runs.disk import DiskError
 from spinup.runs.logger import EpochLogger
 from spinup.utils.errors import SpinupError
 
@@ -204,6 +205,14 @@ def test_a_full_disk_ends_a_command_with_one_line(tmp_path, monkeypatch, capsys)
         f"spinup: cannot write {path} (No space left on device); the run has no checkpoint yet, "
         "and 0 rows in progress.txt: free some space and start it again"
     )
+
+
+def test_a_disk_error_reaches_the_parent_of_a_worker_process():
+    first = DiskError(OSError(errno.ENOSPC, "No space left on device"), "a/b", "c is intact")
+    again = pickle.loads(pickle.dumps(DiskError(first, "a", "d is intact", "go on")))
+    assert type(again) is DiskError and (again.errno, again.path) == (errno.ENOSPC, "a/b")
+    sentence = "cannot write a/b (No space left on device); d is intact: free some space and go on"
+    assert str(again) == sentence
 
 
 def contents(folder):
