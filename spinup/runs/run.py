@@ -109,6 +109,8 @@ class Run:
         return self
 
     def _open(self) -> None:
+        from spinup.envs.first_steps import check_first_steps
+
         config = self.config
         in_a_run(True)
         self._closers.append(lambda: in_a_run(False))
@@ -158,6 +160,7 @@ class Run:
         keep_freed_memory()
         self.save_config()
         self._save_env()
+        check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
         seed_globals(self.seeds.integer("global"))
         self._signals.catch(self._stop_soon)
         self._closers.append(self._signals.release)
@@ -284,8 +287,6 @@ class Run:
 
     def _make_streams(self) -> None:
         """Create the environments of this process's shards, each with its own RNGs."""
-        from spinup.envs.first_steps import check_first_steps
-
         config, row = self.config, self.row
         self.streams, self.explore_rngs, self.minibatch_rngs = [], [], []
         for shard in self.shards.local:
@@ -317,7 +318,6 @@ class Run:
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
         self.env_record = self.streams[0].record()
-        check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
 
     def _check_replay(self) -> None:
         """Reject test episodes that cannot run, and a replay buffer that cannot fit in memory."""

@@ -39,6 +39,7 @@ def test_a_run_saves_its_environment_as_it_was_made(tmp_path):
     assert type(env).__name__ == "TimeAwareObservation" and env.spec.id == "CartPole-v1"
     o, _ = env.reset(seed=0)
     assert o.shape == (5,) and len(env.step(1)) == 5
+    assert not {"reset", "step"} & set(vars(env))  # without the checks of a run's first steps
 
 
 def test_adapters_are_not_saved(tmp_path):
