@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.attack.common import Tally
 
 RESULTS = Path(__file__).parents[1] / "results" / "attack.json"
-MODULES = ("power_loss", "full_disk", "bit_flips", "poison")
+MODULES = ("power_loss", "full_disk", "bit_flips", "poison", "processes")
 
 
 def attacks():
