@@ -174,7 +174,7 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
     # A record that has changed in the meantime belongs to a run that is just being resumed.
     if record is not None and not matches(record, text.encode()) and record == read_record(path):
         problems.append(
-            "progress.txt was changed after the run wrote it, because it does not match its hash"
+            "progress.txt was changed after the run wrote it (it does not match its hash)"
         )
     lines = text.split("\n")
     # A line without a newline is still being written: 12.3 may be the start of 12.345.

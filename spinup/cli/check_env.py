@@ -1,4 +1,4 @@
-"""The command `spinup check_env`: can this environment be learned?"""
+"""The command `spinup check_env`: can an agent learn in this environment?"""
 
 from __future__ import annotations
 

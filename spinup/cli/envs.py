@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         shown = ", ".join(missing[:6]) + (", ..." if len(missing) > 6 else "")
         text = (
             f"{len(missing)} more are registered, but cannot be made here because a package is "
-            f"missing or too new: {shown}. 'spinup ppo --env ID' says which package."
+            f"missing or too new: {shown}. 'spinup ppo --env ID' names the package."
         )
         print("\n" * (len(rows) > 1) + textwrap.fill(text, columns(), break_on_hyphens=False))
     return 0

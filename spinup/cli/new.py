@@ -1,7 +1,7 @@
 """The command `spinup new`: write the files of an algorithm of your own.
 
 The algorithm starts as a copy of one of the library's, in a package of its own that can be
-installed. It trains at once; then change what is yours.
+installed. It trains at once, and you can change it step by step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ description = "{name}, an algorithm for spinup"
 requires-python = ">=3.10"
 dependencies = ["spinup>={version}"]
 
-# This makes `spinup {name}` known wherever the package is installed.
+# This adds the command `spinup {name}` wherever the package is installed.
 [project.entry-points."spinup.algorithms"]
 {name} = "{name}.{name}:{name}"
 
@@ -66,7 +66,7 @@ from {name}.{name} import {name}
 
 PRESET = json.loads(Path(module.__file__).with_name("config.json").read_text())
 TINY = {{"steps_per_epoch": 40, "max_ep_len": 20, "ac_kwargs": {{"hidden_sizes": (8,)}}}}
-# Those of them that the algorithm has keep a test short.
+# Small values, for those of these arguments that the algorithm has.
 FEW = {{
     "train_pi_iters": 2,
     "train_v_iters": 2,
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(
         "spinup new",
         description="Write an algorithm of your own, as a package that starts as a copy of another "
-        "algorithm. Nothing that exists is overwritten.",
+        "algorithm. Existing files are never overwritten.",
         allow_abbrev=False,
     )
     parser.add_argument("name", metavar="NAME", help="its name: a new folder, package and command")
@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     name = args.name
     said = {
-        "pyproject.toml": f"makes 'spinup {name}' known once it is installed",
+        "pyproject.toml": f"adds the command 'spinup {name}' once it is installed",
         f"{name}.py": "the algorithm: losses, update, training loop",
         "core.py": "its networks",
         "config.json": "its hyperparameters",
@@ -156,7 +156,7 @@ def write(name: str, source: str, where: Path) -> list[Path]:
     root = where / name
     if name.isidentifier() and root.exists():
         raise SpinupError(
-            f"{root} already exists: choose another name, or another folder to run this in"
+            f"{root} already exists: choose another name, or run this in another folder"
         )
     _check_name(name)
     # HER has no update of its own: it wraps those of other algorithms.
@@ -231,9 +231,7 @@ def _renamed(text: str, row: registry.Algorithm, name: str) -> str:
     text = text.replace(f'TorchRun("{source}")', f'TorchRun("{name}")')
     text = text.replace(f"python -m {ours}.{source}", f"python -m {name}.{name}")
     text = text.replace(f"python -m spinup.run {source}", f"spinup {name}")
-    text = text.replace(
-        '"""', f'"""{name}, which starts as a copy of {source}: change what is yours.\n\n', 1
-    )
+    text = text.replace('"""', f'"""{name}, which starts as a copy of {source}.\n\n', 1)
     text = text.replace(
         "The README next to this file lists the differences from the paper",
         "The README next to this file says what is different from the paper",

@@ -132,7 +132,9 @@ def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
             if key == "config":
                 raise SpinupError(f"the preset '{path}' cannot name another preset")
             if key == "trust":
-                raise SpinupError(f"the preset '{path}' cannot trust itself: type --trust")
+                raise SpinupError(
+                    f"the preset '{path}' cannot set trust: add --trust to the command"
+                )
             keys[key] = inner
     return keys
 

@@ -109,7 +109,10 @@ def _groups(
                 + (f": {', '.join(mine)}" if mine else "; 'spinup presets' lists them"),
             ),
             ("--config", "JSON file of arguments, or a shipped preset; flags override it"),
-            ("--trust", "import modules and contact machines that the file after --config names"),
+            (
+                "--trust",
+                "let the file after --config import modules, contact machines, choose folders",
+            ),
             ("--dry_run", "list the runs, their directories and estimated cost; start nothing"),
         ],
         "logging": [
@@ -133,14 +136,14 @@ def _groups(
             ),
             (
                 "--max_restarts",
-                "restarts from the checkpoint after a process is lost (default: 0)",
+                "maximum number of restarts after a process is lost (default: 0)",
             ),
             (
                 "--log_all_ranks",
                 "save the output of the other processes in the experiment's rank_logs",
             ),
             ("--mpi_timeout", "seconds after which a silent process counts as hung (default: 300)"),
-            ("--num_workers", "runs of a grid at the same time, in processes (default: 1)"),
+            ("--num_workers", "number of processes that run a grid in parallel (default: 1)"),
             ("--executor", "where a grid runs: local, ray or slurm (default: local)"),
             ("--cpus_per_cell", "CPU cores per run (default: 1)"),
             ("--gpus_per_cell", "GPUs per run; Ray accepts fractions of one (default: 0)"),

@@ -1,11 +1,11 @@
-"""Checking whether an environment can be learned, before training in it.
+"""Checking whether an agent can learn in an environment, before training.
 
     for finding in check_env("my_module:GridWorld-v0"):
         print(finding)
 
 Random episodes show what the environment returns, whether a seed repeats it, how episodes end, and
 how large rewards and observations are. Gymnasium's own checker runs as well. Each finding says what
-was seen, what it does to learning, and what to change.
+was seen, how it affects learning, and what to change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Finding:
         kind: a short name, such as 'seed' or 'reward scale'.
         serious: whether it breaks learning or stops a run.
         what: what was seen.
-        effect: what it does to learning.
+        effect: how it affects learning.
         change: what to change.
     """
 
@@ -359,7 +359,7 @@ def _check_bounds(found: Checkup, act: spaces.Box) -> None:
         found.add(
             "zero-width actions",
             f"{_dimensions(np.flatnonzero(width <= 0))} of the action space has only one value",
-            "SAC and ACER refuse it, and the others learn a number that changes nothing",
+            "SAC and ACER refuse it, and the others learn an output that has no effect",
             "Remove it from the action_space",
             serious=bool((width <= 0).all()),
         )
@@ -370,7 +370,11 @@ def _check_bounds(found: Checkup, act: spaces.Box) -> None:
             f"{_dimensions([i])} of the action space ranges from {low.ravel()[i]:g} to "
             f"{high.ravel()[i]:g}",
             "REINFORCE, VPG, TRPO and PPO explore with noise of about 0.6 in action units, which "
-            + ("is a small part of it" if width.max() > 40 else "is far more than it"),
+            + (
+                "is a small part of this range"
+                if width.max() > 40
+                else "is far more than this range"
+            ),
             "Use bounds of -1 and 1, and scale inside the environment (or with "
             "gymnasium.wrappers.RescaleAction)",
         )
@@ -387,10 +391,10 @@ def _note_old_interface(found: Checkup, env: Any) -> None:
     found.add(
         "interface",
         f"{base} may have the old interface, so an adapter inspects each of its results",
-        "Steps are slower, and in the old interface each end of an episode counts as a termination "
-        "unless info['TimeLimit.truncated'] is true",
-        "Write reset(self, *, seed=None, options=None) that returns obs, info and step that "
-        "returns obs, reward, terminated, truncated, info, spelled out in each return",
+        "Steps are slower, and in the old interface, every end of an episode counts as a "
+        "termination unless info['TimeLimit.truncated'] is true",
+        "Write a reset(self, *, seed=None, options=None) that returns obs, info, and a step that "
+        "returns obs, reward, terminated, truncated, info, each time as a literal tuple",
     )
 
 
@@ -403,7 +407,7 @@ def _check_repetition(
 ) -> None:
     later = _difference(fresh(), episodes[-1]) if len(episodes) > 1 else None
     first = _difference(fresh(), episodes[0])
-    resumed = "an interrupted run cannot continue in the middle of an episode"
+    resumed = "an interrupted run may have to start a new episode"
     if drew:
         found.add(
             "global random numbers",
@@ -415,27 +419,27 @@ def _check_repetition(
     elif first:
         found.add(
             "seed",
-            f"The same seed and actions gave another {first}",
+            f"The same seed and actions gave a different {first}",
             f"Runs with the same seed differ, and {resumed}",
             "Call super().reset(seed=seed) and draw every random number from self.np_random",
         )
     elif later == "reward":
         found.add(
             "memory",
-            "The same seed and actions gave the same observations but another reward in a new "
+            "The same seed and actions gave the same observations but a different reward in a new "
             "environment, so rewards depend on earlier episodes",
-            "The same action is worth something else later, and an interrupted run may have to "
-            "restart its episode",
-            "Use normalize_ret of the networks in place of a wrapper that normalizes rewards, or "
-            "begin each episode from its seed alone",
+            f"The same action earns a different reward later, and {resumed}",
+            "Use ac_kwargs normalize_ret instead of a wrapper that normalizes rewards, let the "
+            "seed alone determine each episode, or add the methods get_state and set_state",
         )
     elif later:
         found.add(
             "memory",
-            "The same seed and actions gave another observation in a new environment, so something "
-            "is kept from earlier episodes",
-            "An interrupted run may have to restart its episode",
-            "Set everything that changes in reset, from the seed alone",
+            "The same seed and actions gave a different observation in a new environment, so the "
+            "environment keeps something from earlier episodes",
+            resumed.capitalize(),
+            "Let reset set everything from the seed alone, or add the methods get_state and "
+            "set_state",
         )
     kinds = {finding.kind for finding in found.findings}
     if first or drew or later or kinds & {"one action", "zero-width actions"}:
@@ -448,7 +452,7 @@ def _check_repetition(
     if len(acts) >= 10 and not _difference(env, longest, acts):
         found.add(
             "actions",
-            f"{len(acts)} other actions changed neither observations nor rewards",
+            f"{len(acts)} different actions changed neither observations nor rewards",
             "There is nothing to learn",
             "Use the action in step",
             serious=True,
@@ -464,8 +468,8 @@ def _check_ends(found: Checkup, episodes: Sequence[_Episode], env: Any) -> None:
         found.add(
             "endless",
             f"No episode ended in {steps:,} random steps, and there is no time limit",
-            f"Training cuts episodes after max_ep_len steps ({LONGEST:,} by default), and test "
-            "episodes too; the rest is estimated",
+            f"Training and test episodes are truncated after max_ep_len steps ({LONGEST:,} by "
+            "default), and the algorithm estimates the rest of the return",
             "End episodes that succeed or fail (terminated=True), and set a limit with "
             "max_episode_steps when registering the environment",
         )
@@ -474,7 +478,7 @@ def _check_ends(found: Checkup, episodes: Sequence[_Episode], env: Any) -> None:
         if length >= 10:
             found.add(
                 "time limit",
-                f"All {len(ended)} episodes ended after {length} steps exactly with terminated",
+                f"All {len(ended)} episodes terminated after exactly {length} steps",
                 "If that is a time limit, the agent learns that the world ends there: the value of "
                 "the last states becomes zero, whatever would have followed",
                 "Return truncated=True at a time limit, and terminated=True only if no reward can "
@@ -484,9 +488,9 @@ def _check_ends(found: Checkup, episodes: Sequence[_Episode], env: Any) -> None:
         elif length == 1:
             found.add(
                 "one step",
-                f"All {len(ended)} episodes ended with their first step",
-                "The agent learns a bandit: no action has consequences",
-                "If that is not meant, look at what sets terminated",
+                f"All {len(ended)} episodes ended after their first step",
+                "The task is a bandit: no action affects later states",
+                "If this is not intended, check what sets terminated",
             )
 
 
@@ -498,8 +502,8 @@ def _check_rewards(found: Checkup, episodes: Sequence[_Episode]) -> None:
         found.add(
             "reward scale",
             f"Rewards are as large as {largest:.3g}",
-            "Losses of the value function grow with their square, and its steps wipe out what it "
-            "has learned",
+            "The value function's loss grows with their square, and large gradient steps undo what "
+            "it has learned",
             scale,
             serious=largest > 1e6,
         )
@@ -507,8 +511,8 @@ def _check_rewards(found: Checkup, episodes: Sequence[_Episode]) -> None:
         found.add(
             "reward scale",
             f"No reward is larger than {largest:.3g}",
-            "The value function cannot tell them from its own errors, and SAC's entropy bonus "
-            "outweighs them",
+            "The value function cannot distinguish them from its own errors, and SAC's entropy "
+            "bonus outweighs them",
             scale,
         )
     elif rews.min() == rews.max() and not any(e.terminated for e in episodes):
@@ -535,7 +539,7 @@ def _check_observations(found: Checkup, episodes: Sequence[_Episode]) -> None:
         found.add(
             "observation scale",
             f"Dimension {i} of the observation is as large as {largest[i]:.3g}",
-            "It drowns the others, and units of the first layer saturate",
+            "It dominates the others, and units of the first layer saturate",
             normalize,
             serious=bool(largest[i] > 1e6),
         )
@@ -544,7 +548,7 @@ def _check_observations(found: Checkup, episodes: Sequence[_Episode]) -> None:
         found.add(
             "small observations",
             f"{_dimensions(small)} of the observation varies by only {spread[small].max():.1g}",
-            "The networks hardly see the difference",
+            "The networks can hardly detect such small differences",
             normalize.replace("Divide", "Multiply"),
         )
     fixed = np.flatnonzero(obs.min(axis=0) == obs.max(axis=0))
@@ -553,14 +557,15 @@ def _check_observations(found: Checkup, episodes: Sequence[_Episode]) -> None:
             "constant observation",
             "The observation never changes",
             "The agent cannot tell one state from another",
-            "Put into the observation what the right action depends on",
+            "Include everything in the observation that the best action depends on",
             serious=len(episodes[0].rews) > 1,
         )
     elif len(fixed):
         found.add(
             "constant dimensions",
             f"{_dimensions(fixed)} of the observation never changed",
-            "The agent learns nothing from it until it does, and then it is a surprise",
+            "The agent learns nothing from it, and if it ever changes, the networks have never "
+            "seen such an input",
             "Remove it if it cannot change",
         )
 
@@ -569,7 +574,7 @@ def _check_observations(found: Checkup, episodes: Sequence[_Episode]) -> None:
 # Gymnasium's checker
 # ---------------------------------------------------------------------------------------------
 
-# What our own checks say with more detail, or what makes no difference here.
+# What our own checks report in more detail, or what makes no difference here.
 _UNNEEDED = re.compile(
     r"infinity|render|wrapped|symmetric and normalized|determinis|is not within|not within the|"
     r"precision lowered|out of date|outside its space|returned an info|close\(\)",
@@ -594,9 +599,9 @@ def _add_warning(found: Checkup, text: str) -> None:
     if re.search(r"(reset|step \(step \d+\)) returned", text):
         what, _, change = text.rpartition(": ")
         kind = "outside" if "outside" in text else "info" if " info " in text else "shape"
-        effect = "Training goes on" if kind != "shape" else "It is stored in the space's shape"
+        effect = "Training continues" if kind != "shape" else "It is stored in the space's shape"
         change = re.sub(r",? because.*", "", change).capitalize()
-        found.add(kind, what, f"{effect}, but whoever relies on the space is misled", change)
+        found.add(kind, what, f"{effect}, but code that relies on the space is misled", change)
     elif "WARN" in text or "\x1b" in text:
         _add_gymnasium(found, text)
 
@@ -612,7 +617,7 @@ def _add_gymnasium(found: Checkup, text: str) -> None:
     plain = (plain if len(plain) <= 240 else f"{plain[:237]}...").rstrip(".")
     found.add(
         f"gymnasium: {plain[:40]}",
-        f"Gymnasium's checker says: {plain}",
+        f"Gymnasium's checker reports: {plain}",
         "This library does not depend on it, but other tools may",
         "See gymnasium.farama.org, 'Create a custom environment'",
     )

@@ -70,7 +70,7 @@ class _FirstSteps:
         return result
 
     def step(self, action: Any) -> Any:
-        """Step the environment and check the result; after the last check, leave the stage."""
+        """Step the environment and check the result; after the last check, stop checking."""
         result = type(self.env).step(self.env, action)
         self.taken += 1
         if np.isfinite(np.asarray(action, dtype=np.float64)).all():  # else the policy is at fault
@@ -209,7 +209,7 @@ def _box_fault(space: spaces.Box, obs: Any, what: str) -> tuple[str | None, str 
     return None, (
         f"{what} outside its space: element {_index(outside[0])} is {wide[i]:g}, and the space has "
         f"[{space.low[i]:g}, {space.high[i]:g}] there: correct the bounds, because wrappers and "
-        "readers rely on them (training itself goes on)"
+        "readers rely on them (training continues)"
     )
 
 

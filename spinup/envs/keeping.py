@@ -42,8 +42,8 @@ _ATTRIBUTES: Mapping[type, tuple[str, ...]] = MappingProxyType(
     }
 )
 _METHODS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
-# Copying the global RNGs takes as long as several steps of a small environment. It stops after so
-# many episodes unless they changed in one of them.
+# Copying the global RNGs takes as long as several steps of a small environment, so it stops after
+# this many episodes unless the RNGs changed in one of them.
 _WATCHED_EPISODES = 3
 
 
@@ -102,7 +102,7 @@ class Kept:
                 self._env.reset(seed=seed)
                 self._write(state)
         except Exception as error:  # a user's method, or a damaged file, may raise anything
-            return f"its saved state was refused ({type(error).__name__}: {error})"
+            return f"its saved state was rejected ({type(error).__name__}: {error})"
         return ""
 
     def _write(self, state: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ class _Layer:
         self.works = True
 
     def read(self, early: bool) -> Any:
-        """Return a copy of the state, or None if it cannot be saved (which is said once).
+        """Return a copy of the state, or None if it cannot be saved (reported once).
 
         If `early`, a failure counts as having no state yet.
         """

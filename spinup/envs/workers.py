@@ -150,7 +150,7 @@ class WorkerEnv:
         else:
             names = {s.value: s.name for s in signal.Signals}
             cause = f"was killed by {names.get(-code, f'signal {-code}')}"
-            cause += " (is memory short?)" if -code == getattr(signal, "SIGKILL", 0) else ""
+            cause += " (perhaps out of memory)" if -code == getattr(signal, "SIGKILL", 0) else ""
         return SpinupError(f"the worker process of environment {self.index} {cause}: {kept}")
 
     def reset(self, seed: int | None = None) -> Any:

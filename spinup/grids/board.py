@@ -106,7 +106,7 @@ class Board:
         # cell -> its latest epoch, and when it was first seen here. A file's own time depends on
         # the wall clock, which may jump.
         self._last: dict[int, tuple[int, float]] = {}
-        # cell -> the sizes of its files, when they last changed, and whether that was said
+        # cell -> the sizes of its files, when they last changed, and whether that was reported
         self._signs: dict[int, tuple[tuple[int, ...], float, bool]] = {}
         self._start = self._drawn = self.clock()
         self._height = 0
@@ -153,7 +153,7 @@ class Board:
         self._height = len(lines)
 
     def _name_silent_cells(self) -> None:
-        """Say once which running cells have written nothing for so long that they may hang."""
+        """Report once which running cells have written nothing for so long that they may hang."""
         for i, job in enumerate(self.jobs):
             if self.states[i] != "running":
                 self._signs.pop(i, None)

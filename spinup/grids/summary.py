@@ -1,4 +1,4 @@
-"""What a grid says at its end: a table of results, failed cells, and commands to paste."""
+"""What a grid prints at its end: a table of results, failed cells, and commands to paste."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ BEST = "best"  # the folder of the best policy, in the run directory
 
 
 def after_row(run: Run, row: Mapping[str, Any]) -> bool:
-    """Keep the best policy, then call `on_epoch`; return whether the run is to end early.
+    """Keep the best policy, then call `on_epoch`; return whether the run should end early.
 
     All processes must call this together; the first one does the work.
     """

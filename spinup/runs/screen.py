@@ -120,7 +120,7 @@ def _cut(text: str, width: int) -> str:
 
 @contextmanager
 def continued_by(words: Sequence[str]) -> Iterator[None]:
-    """While this is active, runs say that a command line continues them.
+    """While this is active, stopped runs print a command line that continues them.
 
     Args:
         words: the words of the command line; OUTPUT_DIR stands for the run's directory.

@@ -130,7 +130,7 @@ def _fraction(part: float | None, known: Mapping[str, Any]) -> Advice:
 
 def _train_freq(every: float | None, known: Mapping[str, Any]) -> Advice:
     return {"update_every": every}, (
-        "updates_per_step sets how many gradient steps each environment step earns"
+        "updates_per_step sets the number of gradient steps per environment step"
     )
 
 

@@ -39,7 +39,7 @@ def check_name(text: Any, what: str) -> None:
     if _UNSEEN.search(str(text)):
         raise SpinupError(
             f"{what} contains a line break or another control character ({printable(text)}): use "
-            "only characters that can be seen"
+            "only printable characters"
         )
 
 

@@ -53,7 +53,7 @@ def test_what_reaches_outside_the_run_needs_trust(downloads, capsys, tmp_path, k
 
 
 def test_a_preset_cannot_trust_itself(downloads, capsys):
-    assert "type --trust" in downloads(capsys, env="a:b", trust=True)
+    assert "add --trust to the command" in downloads(capsys, env="a:b", trust=True)
 
 
 def test_with_trust_the_module_is_imported(downloads, capsys, tmp_path, monkeypatch):

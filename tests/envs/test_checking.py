@@ -233,13 +233,13 @@ class OldStyle(Sound):
 ZOO = [
     (GlobalRandom, "global random numbers", False, "self.np_random"),
     (PythonRandom, "global random numbers", False, "self.np_random"),
-    (Unseeded, "seed", False, "another observation"),
-    (NoisyReward, "seed", False, "another reward"),
-    (Curriculum, "memory", False, "kept from earlier episodes"),
+    (Unseeded, "seed", False, "a different observation"),
+    (NoisyReward, "seed", False, "a different reward"),
+    (Curriculum, "memory", False, "keeps something from earlier episodes"),
     (RewardMemory, "memory", False, "rewards depend on earlier episodes"),
-    (NoTruncation, "time limit", True, "after 50 steps exactly with terminated"),
+    (NoTruncation, "time limit", True, "terminated after exactly 50 steps"),
     (Endless, "endless", False, "No episode ended in 2,000 random steps"),
-    (AtOnce, "one step", False, "with their first step"),
+    (AtOnce, "one step", False, "after their first step"),
     (Deaf, "actions", True, "changed neither observations nor rewards"),
     (HugeReward, "reward scale", True, "normalize_ret"),
     (LargeReward, "reward scale", False, "normalize_ret"),
@@ -330,7 +330,7 @@ def test_gymnasium_s_findings_are_gathered():
 
     (finding,) = check_env(Reused)
     assert finding.kind.startswith("gymnasium: ") and not finding.serious
-    assert finding.what.startswith("Gymnasium's checker says: ")
+    assert finding.what.startswith("Gymnasium's checker reports: ")
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [], object()])

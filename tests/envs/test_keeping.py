@@ -254,7 +254,7 @@ def test_a_state_that_is_refused_is_named_and_a_fresh_episode_starts():
     streams = make_streams(lambda: Refuses(cartpole()), 1, seq, 30)
     play(streams, np.random.default_rng(1), 20)
     other = make_streams(lambda: Refuses(cartpole()), 1, seq, 30)
-    said = r"environment 0 .* because its saved state was refused \(KeyError: 'level'\)"
+    said = r"environment 0 .* because its saved state was rejected \(KeyError: 'level'\)"
     with pytest.warns(UserWarning, match=said):
         assert other.load_state_dict(streams.state_dict()) == [0]
 
@@ -272,7 +272,7 @@ def test_a_state_that_is_refused_is_named_and_a_fresh_episode_starts():
 )
 def test_a_forged_state_is_a_reason_and_no_traceback(forged):
     kept = Kept(gym.wrappers.NormalizeReward(cartpole()), watch_globals=True)
-    assert "its saved state was refused" in kept.restore(forged)
+    assert "its saved state was rejected" in kept.restore(forged)
 
 
 def test_a_saved_state_is_a_copy():

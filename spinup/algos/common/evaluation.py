@@ -1,4 +1,4 @@
-"""Test episodes: how well the policy does without exploration, measured beside training."""
+"""Test episodes: how well the policy does without exploration, measured during training."""
 
 from collections.abc import Callable
 from typing import Any

@@ -58,7 +58,7 @@ def test_networks_with_float64_buffers_are_refused(buffer, monkeypatch):
         action_space=None,
     )
     error = SpinupError if buffer is torch.float64 else RuntimeError
-    with pytest.raises(error, match="no 64-bit numbers" if error is SpinupError else "moved"):
+    with pytest.raises(error, match="no 64-bit floats" if error is SpinupError else "moved"):
         TorchRun.build(run, Net, {})
 
 

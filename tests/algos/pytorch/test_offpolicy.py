@@ -140,7 +140,7 @@ def test_a_replay_buffer_smaller_than_a_batch_is_refused_before_anything_is_crea
 
 
 def test_a_run_that_ends_before_its_first_gradient_step_says_so(train, tmp_path, capsys):
-    said = "takes no gradient step: it ends after 40 environment steps, and the first one is due"
+    said = "takes no gradient step: it ends after 40 environment steps, and the first gradient"
     for after, every, expected in ((41, 5, True), (40, 5, False), (10, 50, True)):
         folder = {"output_dir": str(tmp_path / f"{after} {every}")}
         run = train(

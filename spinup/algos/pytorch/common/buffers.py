@@ -50,7 +50,7 @@ def make_replay_buffer(run, replay_size, **kwargs):
     if first > run.planned_steps > 0:
         run.logger.log(
             f"This run takes no gradient step: it ends after {run.planned_steps} environment "
-            f"steps, and the first one is due after {first}.",
+            f"steps, and the first gradient step is due after {first}.",
             "yellow",
         )
     return buffer

@@ -52,7 +52,7 @@ class TorchRun(Run):
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
         if self.device.type == "mps" and any(t.dtype is torch.float64 for t in ac.buffers()):
             raise SpinupError(
-                "device='mps' has no 64-bit numbers, which normalize_obs and normalize_ret need: "
+                "device='mps' has no 64-bit floats, which normalize_obs and normalize_ret need: "
                 "leave these out, or use device='cpu'"
             )
         ac.to(self.device)
