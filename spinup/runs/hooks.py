@@ -45,6 +45,7 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
 
         run.logger.check_owner()
         folder = run.logger.path(BEST)
-        own_folder(folder)
         meta = {**run.policy_meta(), "epoch": run.epoch, "return": ret}
-        save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]
+        with run.logger.writing(BEST):
+            own_folder(folder)
+            save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]

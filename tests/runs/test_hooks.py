@@ -1,9 +1,11 @@
 """Callbacks after each epoch, the best policy, and test episodes of on-policy algorithms."""
 
 import csv
+import errno
 import inspect
 import json
 import math
+import os
 
 import gymnasium as gym
 import numpy as np
@@ -286,3 +288,17 @@ def test_a_vector_environment_without_single_ones_cannot_be_tested(train):
 
     with pytest.raises(SpinupError, match="use num_test_episodes=0"):
         train("ppo", env=Own, num_test_episodes=1, max_ep_len=1000)
+
+
+def test_a_full_disk_at_the_best_policy_is_one_sentence(train, tmp_path, monkeypatch):
+    mkdir = os.mkdir
+
+    def full(path, *args, **kwargs):
+        if os.path.basename(path) == "best":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        mkdir(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "mkdir", full)
+    said = rf"cannot write {tmp_path / 'run' / 'best'} \(No space left on device\); the run has"
+    with pytest.raises(SpinupError, match=said):
+        train("vpg", save_best=True)
