@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.reading import count_rows
 
 _FULL = tuple(getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG"))
 
@@ -43,7 +44,7 @@ def failed(error: OSError, output_dir: str, name: str) -> DiskError:
     """Return the error for the file ``name`` of a run, with what the run still has."""
     folder, path = Path(output_dir), os.path.join(output_dir, name)
     try:
-        rows = max(0, (folder / "progress.txt").read_bytes().count(b"\n") - 1)
+        rows = count_rows(folder / "progress.txt")
         saved = sorted(path.name for path in folder.glob("checkpoints/step-*"))
     except OSError:
         return DiskError(error, path)
