@@ -124,9 +124,7 @@ def read_run(folder: Path, wanted: Collection[str]) -> Run:
     run, rows = _load(folder)
     places = {name: run.header.index(source) for name, source in _sources(run, wanted).items()}
     last = max(places.values(), default=0) + 1
-    fields = [
-        row.split("\t", last) for row in rows
-    ]  # do not split the columns after the last one needed
+    fields = [row.split("\t", last) for row in rows]  # only as far as the last column needed
     for name, place in places.items():
         run.columns[name] = _numbers([row[place] for row in fields], name, run.problems)
     return run

@@ -44,9 +44,8 @@ TOOLS = {
 def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
     """Run algorithm `cmd` (`ppo`, `ppo_pytorch`) with the words `args` of a command line."""
     name, backend = registry.resolve(cmd)
-    cli.split_flags(
-        [word for word in args if word != "-h"]
-    )  # reject malformed words before loading a framework
+    # Reject malformed words before loading a framework.
+    cli.split_flags([word for word in args if word != "-h"])
     function = registry.load(name, backend)
     if wants_help(args):
         print(usage(function, f"spinup {cmd}", {}))

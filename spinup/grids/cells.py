@@ -292,9 +292,8 @@ def own_specs(cell: Cell) -> tuple[Any, ...]:
     if _is_installed(module.partition(".")[0]):
         return ()
     spec = copy.copy(spec)
-    if module == "__main__" and isinstance(
-        entry, str
-    ):  # `__main__` is a different module in another process
+    # In another process, `__main__` is a different module.
+    if module == "__main__" and isinstance(entry, str):
         from gymnasium.envs.registration import load_env_creator
 
         spec.entry_point = load_env_creator(entry)

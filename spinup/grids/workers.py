@@ -208,9 +208,7 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
     On Ctrl-C and SIGTERM, the workers are asked to save their runs; then KeyboardInterrupt or
     SystemExit propagates.
     """
-    packed = [
-        pack(job) for job in jobs
-    ]  # pack all jobs first, so that nothing starts if one cannot be packed
+    packed = [pack(job) for job in jobs]  # first, so that nothing starts if one cannot be packed
     index = {job.name: i for i, job in enumerate(board.jobs)}
     waiting = deque(range(len(jobs)))
     attempts = [0] * len(jobs)

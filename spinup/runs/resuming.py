@@ -100,9 +100,8 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
 
 
 def _described(wrapper: Mapping[str, Any]) -> str:
-    given = (
-        wrapper["kwargs"] or {}
-    )  # unknown for a user's class, and where a function is among them
+    # The arguments of a user's class are unknown, and so are those with a function among them.
+    given = wrapper["kwargs"] or {}
     return f"{wrapper['name']}({', '.join(f'{k}={v}' for k, v in given.items())})"
 
 

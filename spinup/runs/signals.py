@@ -1,6 +1,5 @@
 """Stopping a run with a signal, and how the process then exits."""
 
-import contextlib
 import os
 import signal
 import threading
@@ -90,5 +89,5 @@ def _leave_closed_terminal() -> None:
         try:
             os.write(fd, b"")
         except OSError:
-            with contextlib.closing(open(os.devnull, "wb")) as null:
+            with open(os.devnull, "wb") as null:
                 os.dup2(null.fileno(), fd)

@@ -69,9 +69,8 @@ def read_table(path: str | os.PathLike[str]) -> str:
     """Read a table such as ``progress.txt`` as text; raise ``OSError`` if it is not one."""
     with open_regular(path, TABLE_LIMIT) as file:
         start = file.read(1 << 16)
-        if (
-            b"\0" in start.partition(b"\n")[0]
-        ):  # before the rest is read: a file of zeros may take no room on disk
+        # Before the rest is read: a file of zeros may take no room on disk.
+        if b"\0" in start.partition(b"\n")[0]:
             raise OSError(errno.EINVAL, "not a text file")
         text = (start + file.read(TABLE_LIMIT)).decode("utf-8", errors="replace")
     return text.replace("\r\n", "\n") if "\r" in text else text
