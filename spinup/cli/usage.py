@@ -111,7 +111,7 @@ def _groups(
             ("--config", "JSON file of arguments, or a shipped preset; flags override it"),
             (
                 "--trust",
-                "let the file after --config import modules, contact machines, choose folders",
+                "let the file after --config import modules, contact machines and choose folders",
             ),
             ("--dry_run", "list the runs, their directories and estimated cost; start nothing"),
         ],

@@ -347,7 +347,7 @@ class Run:
             self.test_kept = Kept(self._test_env)
             fault = self.test_kept.restore(self.test_state)
             if fault:
-                self.logger.log(f"The test environment is a fresh one: {fault}.", "yellow")
+                self.logger.log(f"The test environment starts anew: {fault}.", "yellow")
         return self._test_env
 
     def evaluating(self) -> AbstractContextManager[None]:
