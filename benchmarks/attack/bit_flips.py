@@ -4,7 +4,6 @@ Every use must give the same result as without the flip, or say what is wrong: a
 table or curve that nobody hears of is a broken promise.
 """
 
-import json
 import random
 import warnings
 
@@ -65,15 +64,7 @@ def curves(run):
 
     found = read_runs([run], ["Performance", "Epoch", "TotalEnvInteracts"])
     report(found, "plot")
-    return [
-        (r.exp_name, {k: v.tolist() for k, v in r.columns.items()}, _identity(r.config))
-        for r in found
-    ]
-
-
-def _identity(config):
-    env = config.get("env")
-    return json.dumps([config.get(k) for k in ("algo", "seed", "gamma")] + [env], sort_keys=True)
+    return [{name: column.tolist() for name, column in run.columns.items()} for run in found]
 
 
 def runs(run):

@@ -197,6 +197,9 @@ def poison(tally, folder):
 
 def _warm(whole, folder):
     """Import what the commands need once, before the processes are forked."""
+    import onnx  # noqa: F401
+    import onnxscript  # noqa: F401
+
     from spinup.analysis import compare, plot  # noqa: F401
     from spinup.cli import runs  # noqa: F401
     from spinup.policies import loading
