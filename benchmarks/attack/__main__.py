@@ -11,9 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.attack import page
 from benchmarks.attack.common import Tally
 
-RESULTS = Path(__file__).parents[1] / "results" / "attack.json"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "attack.json"
 MODULES = ("power_loss", "full_disk", "bit_flips", "poison", "processes")
 
 
@@ -26,13 +28,14 @@ def attacks():
 
 
 def commit():
-    git = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        cwd=RESULTS.parent,
-        capture_output=True,
-        text=True,
-    )
-    return git.stdout.strip() or "unknown"
+    """Return the commit that is attacked, with a plus sign if its code was changed since."""
+
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "spinup", "benchmarks/attack")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")
 
 
 def main(argv=None):
@@ -59,7 +62,7 @@ def main(argv=None):
         )
         entry = {
             **tally.entry(),
-            "command": f"python -m benchmarks.attack --only {name}",
+            "command": f"python -m benchmarks.attack --only {name} --scale {args.scale:g}",
             "commit": at,
             "date": datetime.date.today().isoformat(),
         }
@@ -69,6 +72,7 @@ def main(argv=None):
         )
         if args.save:  # after every attack: a long series may be stopped
             RESULTS.write_text(json.dumps({"attacks": entries}, indent=1) + "\n")
+            page.write(entries)
     return 1 if broken else 0
 
 
