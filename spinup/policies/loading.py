@@ -81,7 +81,8 @@ def load_policy_and_env(
         seed=seed,
     )
     try:
-        made = _environment(folder, itr, meta, env, env_kwargs, render_mode, trust_pickle)
+        run = run_folder(fpath)  # the folder of the best policy has no pickle of the environment
+        made = _environment(run, itr, meta, env, env_kwargs, render_mode, trust_pickle)
     except SpinupError as error:
         if env is not None or env_kwargs:
             raise
@@ -299,7 +300,7 @@ def chosen_save(folder: Path, itr: int | str | None, kind: str) -> int | None:
     """Return the number of the save that `itr` selects; None is the unnumbered save."""
     number, saved = which_save(itr), saved_numbers(folder, kind)
     if number == "last" or (number is None and None not in saved):
-        return saved[-1]
+        return saved[-1] if saved else None
     if number not in saved:
         raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
     return number  # type: ignore[return-value]

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import shutil
 
 import gymnasium as gym
 import numpy as np
@@ -302,3 +303,22 @@ def test_a_full_disk_at_the_best_policy_is_one_sentence(train, tmp_path, monkeyp
     said = rf"cannot write {tmp_path / 'run' / 'best'} \(No space left on device\); the run has"
     with pytest.raises(SpinupError, match=said):
         train("vpg", save_best=True)
+
+
+class Unregistered(gym.wrappers.TimeLimit):
+    """An environment that only its pickle can make again."""
+
+    spec = None
+
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1").unwrapped, 10)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_best_policy_finds_its_environment_in_a_trusted_pickle(train, tmp_path, killed):
+    train("vpg", env=Unregistered, save_best=True)
+    if killed:  # before the first save, but after the first epoch's row
+        shutil.rmtree(tmp_path / "run" / "pyt_save")
+    env, get_action = load_policy_and_env(tmp_path / "run", "best", trust_pickle=True)
+    assert env.unwrapped.__class__.__name__ == "CartPoleEnv"
+    assert get_action(env.reset(seed=0)[0]) in (0, 1)
