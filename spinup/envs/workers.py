@@ -124,8 +124,10 @@ class WorkerEnv:
         except (EOFError, ConnectionResetError):
             raise self._died() from None
         self._answers += 1
-        if not ok:
+        if ok is None:
             raise RuntimeError(f"environment {self.index} failed in its worker process:\n{value}")
+        if not ok:
+            raise SpinupError(value)
         return value
 
     def ask(self, command: str, argument: Any = None) -> Any:
@@ -250,5 +252,7 @@ def _work(pipe: Any, payload: bytes, seed: int, inherited: Sequence[Any]) -> Non
             pipe.send((True, answer))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
+    except SpinupError as error:
+        pipe.send((False, str(error)))
     except BaseException:  # any failure must be reported to the parent
-        pipe.send((False, traceback.format_exc()))
+        pipe.send((None, traceback.format_exc()))

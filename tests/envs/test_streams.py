@@ -437,6 +437,17 @@ def test_an_environment_that_raises_in_a_worker_shows_its_traceback():
     streams.close()
 
 
+def test_a_sentence_of_the_library_stays_one_sentence_in_a_worker():
+    class Refuses(Tape):
+        def step(self, action):
+            raise SpinupError("the goal has the wrong shape")
+
+    streams = streams_of(Refuses, 1, vector="async")
+    with pytest.raises(SpinupError, match=r"^the goal has the wrong shape$"):
+        streams.step(zeros(streams))
+    streams.close()
+
+
 def test_an_environment_that_cannot_be_made_in_a_worker_shows_its_traceback():
     main = os.getpid()
 
