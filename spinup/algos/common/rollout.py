@@ -146,5 +146,8 @@ class Rollout:
                 self._keep_estimates()
                 getattr(self, name)[:t] = state[name]
         self._start = list(state["start"])
-        self.paths = [Path(i, start, stop, obs, end) for i, start, stop, end, obs in state["paths"]]
-        self.earlier[:] = state.get("earlier", 0.0)  # version 0.1.0 did not save it
+        new = "earlier" in state  # version 0.1.0 saved neither this nor whether a path ended
+        self.paths = [
+            Path(i, start, stop, obs, end or not new) for i, start, stop, end, obs in state["paths"]
+        ]
+        self.earlier[:] = state["earlier"] if new else 0.0
