@@ -86,9 +86,6 @@ class Wrapper(gymnasium.Wrapper, Env):
 
     env: Any  # its interface is the old one
 
-    def __init__(self, env: Any) -> None:
-        super().__init__(env)
-
     @property
     def spec(self) -> Any:  # type: ignore[override]
         """The wrapped environment's spec."""
