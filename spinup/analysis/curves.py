@@ -25,6 +25,7 @@ from spinup.utils.reading import read_json, read_table
 
 # `Performance` means the first of these columns that a run logged.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet", "Performance")
+CHANGED = "progress.txt was changed after the run wrote it (it does not match its hash)"
 # Runs that logged at different x are interpolated at the union of their x. If the union has more
 # points than this, an even grid, which looks the same, is used instead.
 MAX_GRID = 2000
@@ -161,19 +162,25 @@ def _load(folder: Path) -> tuple[Run, list[str]]:
     return Run(folder, exp_name, len(rows), problems, config, header), rows
 
 
+def checked_table(path: Path) -> tuple[str, bool]:
+    """Read a `progress.txt`, and whether it was changed after the run wrote it.
+
+    Raises ``OSError`` if it is not a text file.
+    """
+    record = read_record(path)
+    text = read_table(path)
+    wrong = record is not None and not matches(record, text.encode())
+    # A record that has changed in the meantime belongs to a run that is just being resumed.
+    return text, wrong and record == read_record(path)
+
+
 def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
     """Read a `progress.txt`: its header, its complete rows and its problems."""
-    record = read_record(path)
     try:
-        text = read_table(path)
+        text, changed = checked_table(path)
     except OSError as error:
         return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
-    problems = []
-    # A record that has changed in the meantime belongs to a run that is just being resumed.
-    if record is not None and not matches(record, text.encode()) and record == read_record(path):
-        problems.append(
-            "progress.txt was changed after the run wrote it (it does not match its hash)"
-        )
+    problems = [CHANGED] if changed else []
     lines = text.split("\n")
     # A line without a newline is still being written: 12.3 may be the start of 12.345.
     if lines.pop():

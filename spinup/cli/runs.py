@@ -1,6 +1,6 @@
 """`spinup runs [DIR ...]`: the runs in a folder, how far they are, and how to continue them.
 
-Reads only the ends of tables and `config.json`, so hundreds of runs take a second.
+Reads only tables and `config.json`, so hundreds of runs take a second.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import shlex
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from spinup import registry, user_config
-from spinup.analysis.curves import one_line, run_folders
+from spinup.analysis.curves import CHANGED, checked_table, one_line, run_folders
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.reading import TABLE_LIMIT, open_regular, read_json
+from spinup.utils.reading import open_regular, read_json
 
-_TAIL_BYTES = 1 << 16  # longer than any row
 _MOST_COMMANDS = 10
 
 
@@ -36,6 +36,7 @@ class Row:
     performance: float
     age: float
     command: str
+    intact: bool = True  # whether the table matches its hash
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{row.status:<9} {epochs:>9} {shown:>9} {_age(row.age):>7}  "
             f"{one_line(str(row.folder))}"
         )
+    for row in found:
+        if not row.intact:
+            print(f"runs: {printable(row.folder)}: {CHANGED}.", file=sys.stderr)
     stopped = [row for row in found if row.status == "stopped"]
     commands = list(dict.fromkeys(row.command for row in stopped))
     if commands:
@@ -75,7 +79,7 @@ def look_at(folder: Path) -> Row:
     """Read the state of one run."""
     config = _config(folder)
     path = folder / "progress.txt"
-    header, last, done = _ends(path)
+    header, last, done, intact = _ends(path)
     cells = dict(zip(header, last, strict=False))
     value = cells.get("AverageTestEpRet", cells.get("AverageEpRet", "nan"))
     if (folder / ".finished").is_file():
@@ -93,6 +97,7 @@ def look_at(folder: Path) -> Row:
         _float(value),
         time.time() - path.lstat().st_mtime,
         _command(config, folder),
+        intact,
     )
 
 
@@ -118,23 +123,14 @@ def _config(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _ends(path: Path) -> tuple[list[str], list[str], int]:
-    """Return the header, the last complete row and the number of complete rows of a table."""
+def _ends(path: Path) -> tuple[list[str], list[str], int, bool]:
+    """Return a table's header, last complete row and number of rows, and whether it is intact."""
     try:
-        with open_regular(path, TABLE_LIMIT) as file:
-            header = file.readline(_TAIL_BYTES)
-            count = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-            size = file.tell()
-            file.seek(max(len(header), size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]  # what follows the last line break is incomplete
+        text, changed = checked_table(path)
     except OSError:
-        return [], [], 0
-    last = lines[-1] if lines else b""
-    return _cells(header.rstrip(b"\n")), _cells(last), count
-
-
-def _cells(line: bytes) -> list[str]:
-    return line.decode("utf-8", "replace").split("\t")
+        return [], [], 0, True
+    header, *rows = text.split("\n")[:-1] or [""]  # what follows the last line break is incomplete
+    return header.split("\t"), (rows or [""])[-1].split("\t"), len(rows), not changed
 
 
 def _float(text: str) -> float:

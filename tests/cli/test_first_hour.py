@@ -17,6 +17,7 @@ import pytest
 from spinup import __version__, registry, run
 from spinup.cli import presets
 from spinup.cli.flags import arguments
+from spinup.runs.logger import Logger
 from spinup.runs.synonyms import _ADVICE, SAME, advice, same
 
 ENV = "--env CartPole-v1"
@@ -421,6 +422,21 @@ def test_runs_says_when_there_are_none(folder, capsys, tmp_path):
         (tmp_path / folder).mkdir()
     assert run.main(["runs"]) == 2
     assert capsys.readouterr().err.startswith("spinup: ")
+
+
+def test_runs_says_when_a_table_was_changed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    logger = Logger(tmp_path / "x/x_s0", quiet=True)
+    logger.log_tabular("AverageEpRet", 40.0)
+    logger.dump_tabular()
+    logger.mark_finished()
+    logger.close()
+    assert run.main(["runs", "x"]) == 0
+    assert capsys.readouterr().err == ""
+    table = tmp_path / "x/x_s0/progress.txt"
+    table.write_text(table.read_text().replace("40.0", "49.0"))
+    assert run.main(["runs", "x"]) == 0
+    assert "x_s0: progress.txt was changed" in capsys.readouterr().err
 
 
 def test_runs_lists_a_table_that_cannot_be_read_to_its_end(tmp_path, monkeypatch, capsys):
