@@ -128,7 +128,8 @@ def train_ours(_, algo, settings, env_fn, threads=None):
     if algo == "sac":
         own = {"lr": LR, "polyak": POLYAK, "alpha": ALPHA}
     elif algo == "dqn":  # plain DQN with shortened gradients, as Stable-Baselines3 has it
-        own = {"q_lr": LR, "double_q": False, "max_grad_norm": MAX_GRAD_NORM}
+        own = {"q_lr": LR, "polyak": 0.0, "n_step": 1}
+        own |= {"double_q": False, "max_grad_norm": MAX_GRAD_NORM}
         own |= {"target_update_every": settings["target_every"] // settings["every"]}
         own |= {"eps_start": EPSILON, "eps_end": EPSILON}
     else:

@@ -153,7 +153,7 @@ OTHER = {
     "eps_steps": 7,
     "double_q": False,
     "loss": "squared",
-    "n_step": 3,
+    "n_step": 2,
     "prioritized": False,
     "prio_alpha": 0.2,
     "prio_beta": 0.9,

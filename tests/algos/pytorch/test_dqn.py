@@ -420,7 +420,7 @@ def test_errors_of_the_batch_become_priorities_in_training(train, monkeypatch):
 
     monkeypatch.setattr(core, "Priorities", Watching)
     settings = {**SMALL, "prioritized": True, "prio_beta": 0.4, "prio_beta_steps": 80}
-    train("dqn", "CartPole-v1", **settings, epochs=2)
+    train("dqn", "CartPole-v1", **settings, n_step=1, epochs=2)
     assert [n for n, _, _ in seen] == [8] * 42
     assert learned == list(range(1, 43))  # the errors of a batch before the next one is drawn
     assert [rows for _, rows, _ in seen][::2] == list(range(20, 121, 5))
@@ -556,6 +556,8 @@ LEARN = {
     "update_every": 15,
     "updates_per_step": 1.0,
     "target_update_every": 20,
+    "polyak": 0.0,
+    "n_step": 1,
     "eps_end": 0.2,
     "eps_steps": 200,
     "anneal_lr": True,

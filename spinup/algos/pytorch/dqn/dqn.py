@@ -3,10 +3,10 @@
 Idea: learn the value Q(s, a) of every discrete action by regression on the reward plus the
 network's own estimate one step later. Take the best action, or occasionally a random one. Two
 techniques keep this stable: transitions are sampled at random from a large replay buffer, and the
-targets come from a copy of the network that is updated only occasionally.
+targets come from a copy of the network that follows it slowly.
 
     python -m spinup.run dqn --env CartPole-v1
-    python -m spinup.algos.pytorch.dqn.dqn --env Acrobot-v1 --n_step 3 --epochs 20
+    python -m spinup.algos.pytorch.dqn.dqn --env Acrobot-v1 --n_step 5 --epochs 20
 
 The README next to this file lists the differences from the papers.
 """
@@ -133,13 +133,13 @@ def dqn(
     epochs: int = 100,
     replay_size: int | float = 100000,
     gamma: float = 0.99,
-    polyak: float = 0.0,
-    q_lr: float = 1e-3,
+    polyak: float = 0.995,
+    q_lr: float = 3e-4,
     batch_size: int = 64,
     start_steps: int = 1000,
     update_after: int = 1000,
     update_every: int = 4,
-    target_update_every: int = 250,
+    target_update_every: int = 1,
     eps_start: float = 1.0,
     eps_end: float = 0.05,
     eps_steps: int = 10000,
@@ -150,7 +150,7 @@ def dqn(
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
     *,
-    n_step: int = 1,
+    n_step: int = 3,
     prioritized: bool = False,
     prio_alpha: float = 0.6,
     prio_beta: float = 0.4,
@@ -179,8 +179,8 @@ def dqn(
             `activation` and `dueling`.
         replay_size: capacity of the replay buffer in transitions; the oldest are overwritten. 1e4
             to 1e6.
-        polyak: fraction of the target network that each update keeps. 0 copies the network; 0.99
-            to 0.999 with target_update_every=1 moves the target slowly and continuously.
+        polyak: fraction of the target network that each update keeps. 0.99 to 0.999 moves the
+            target slowly and continuously; 0 with target_update_every=250 copies the network.
         q_lr: learning rate (Adam); 1e-4 to 1e-3.
         batch_size: transitions per gradient step. Larger batches are less noisy and slower; 32 to
             256.
