@@ -132,7 +132,7 @@ def commands(run, algo):
         "test_policy": (command, "test_policy", base, "-nr", "-n", "1", "-l", "3", "--seed", "0"),
         "export": (export, run),
         "plot": (command, "plot", base, "--save", str(run.parent / "plot.png")),
-        "compare": (command, "compare", base, base, "--save", str(run.parent / "compare.png")),
+        "compare": (command, "compare", base, base, "-l", "a", "b", "--reps", "50"),
         "runs": (command, "runs", base),
         "resume": (resume, algo, run),
         "dry run": (
@@ -170,6 +170,10 @@ def poison(tally, folder):
         train(algo, whole, epochs=2)
     _warm(whole, folder)
     place = folder / "data" / "attacked" / "attacked_s3"
+    for name, (function, *args) in commands(fresh_copy(whole, place), algo).items():
+        outcome = trial(function, *args, seconds=120, memory=8 << 30)
+        if outcome.kind != "ok":  # an attack on a command that fails anyway would prove nothing
+            raise RuntimeError(f"{name}: {outcome.kind}: {outcome.text}")
     step = max((whole / "checkpoints").glob("step-*")).name
     for name, readers in READERS.items():
         file = name.replace("STEP", step)
