@@ -509,7 +509,7 @@ def rank_stopped(tally, folder):
             os.kill(ranks[1], signal.SIGCONT)
         status = job.wait()
         left = job.end()
-        named = any(f"rank {r} has given no sign of life" in job.output for r in (0, 1))
+        named = f"(pid {ranks[1]}) was stopped by a signal" in job.output
         if left or status != (0 if kind == "SIGCONT" else 124) or named != (kind == "never"):
             tally.breaks(kind, f"status {status}, left {left}: {job.output[-1500:]}", kind)
             continue
