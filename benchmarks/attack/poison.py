@@ -127,12 +127,12 @@ def export(run):
 
 def commands(run, algo):
     """Return name -> function and arguments, for one run directory."""
-    base = str(run)
+    base, other = str(run), str(run.parents[2] / "whole")
     return {
         "test_policy": (command, "test_policy", base, "-nr", "-n", "1", "-l", "3", "--seed", "0"),
         "export": (export, run),
         "plot": (command, "plot", base, "--save", str(run.parent / "plot.png")),
-        "compare": (command, "compare", base, base, "-l", "a", "b", "--reps", "50"),
+        "compare": (command, "compare", base, other, "-l", "a", "b", "--reps", "100"),
         "runs": (command, "runs", base),
         "resume": (resume, algo, run),
         "dry run": (
