@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 os.environ.setdefault("WANDB_MODE", "offline")
 os.environ.pop("SPINUP_DATA_DIR", None)  # a developer's own setting must not affect a test
+# Under nohup, SIGHUP is ignored, and every process that a test starts would inherit that.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Shared machines may stall for longer than Hypothesis' deadline. The examples are the same every
 # time, so that a failure can be repeated.
