@@ -127,7 +127,7 @@ def _run(cmd: str, *args: str) -> int:
         elif cmd in ("--version", "-V", "version"):
             print(version())
         elif cmd in TOOLS:
-            return int(importlib.import_module(TOOLS[cmd][0]).main(args) or 0)
+            return int(importlib.import_module(TOOLS[cmd][0]).main(list(args)) or 0)
         elif cmd.partition("_")[0] in registry.algorithms() or _is_outside(cmd):
             parse_and_execute_grid_search(cmd, args)
         else:
