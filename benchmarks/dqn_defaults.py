@@ -101,7 +101,7 @@ def main():
     parser.add_argument("--summary", action="store_true", help="only print what was saved")
     args = parser.parse_args()
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": []}
-    runs = [] if not args.summary else saved["runs"]
+    runs = saved["runs"] if args.summary else []
     if not args.summary:
         os.environ["OMP_NUM_THREADS"] = "1"
         with concurrent.futures.ProcessPoolExecutor(
@@ -114,10 +114,11 @@ def main():
             ]
             for job in concurrent.futures.as_completed(jobs):
                 runs.append(job.result())
+                print(runs[-1], flush=True)
+                if args.save:
+                    saved["runs"].append(runs[-1])
+                    RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
     print("\n".join(summary(runs)))
-    if args.save and not args.summary:
-        saved["runs"] += runs
-        RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 if __name__ == "__main__":
