@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import os
 import select
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from spinup import __version__, registry
 from spinup.cli import plan as cli
 from spinup.cli.flags import source_of
 from spinup.cli.usage import usage, wants_help
+from spinup.utils.command import program
 from spinup.utils.errors import SpinupError, nearest, one_line
 from spinup.utils.mpi_tools import abort, num_procs
 
@@ -51,15 +51,7 @@ def parse_and_execute_grid_search(cmd: str, args: Sequence[str]) -> None:
         print(usage(function, f"spinup {cmd}", {}))
         return
     ready = cli.plan(function, args, f"cmd_{name}_{backend}", backend)
-    cli.execute(function, ready, [*_program(), cmd, *args])
-
-
-def _program() -> list[str]:
-    """Return the words that start this program, as the user can repeat them."""
-    path, name = sys.argv[0], os.path.basename(sys.argv[0])
-    if path.endswith(os.path.join("spinup", "run.py")):
-        return ["python", "-m", "spinup.run"]
-    return [path] if name == "spinup" and shutil.which("spinup") is None else ["spinup"]
+    cli.execute(function, ready, [*program(), cmd, *args])
 
 
 def _list(words: Sequence[str]) -> str:

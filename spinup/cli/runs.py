@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from typing import Any
 from spinup import registry, user_config
 from spinup.analysis.curves import CHANGED, checked_table, one_line, run_folders
 from spinup.utils.argparsing import Parser
+from spinup.utils.command import AS_MODULE, is_console_script, spinup_command
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.reading import open_regular, read_json
 
@@ -146,14 +145,10 @@ def _command(config: dict[str, Any], folder: Path) -> str:
     `config.json` may come from somebody else: only a plain `spinup ALGO ...` is repeated, quoted.
     """
     words = config.get("resume_with")
-    if (
-        isinstance(words, list)
-        and len(words) > 1
-        and all(isinstance(word, str) and word.isprintable() for word in words)
-        and os.path.basename(words[0]) == "spinup"
-        and words[1] in registry.exports()
-    ):
-        return shlex.join(["spinup", *words[1:]])
+    if isinstance(words, list) and all(isinstance(w, str) and w.isprintable() for w in words):
+        start = 3 if words[:3] == AS_MODULE else 1 if is_console_script(*words[:1]) else len(words)
+        if words[start : start + 1] and words[start] in registry.exports():
+            return spinup_command(*words[start:])
     algo = config.get("algo")
     name = algo if algo in registry.algorithms() else "the same function"
     call = f'logger_kwargs={{"output_dir": {json.dumps(one_line(str(folder)))}}}'

@@ -6,7 +6,6 @@ import json
 import math
 import numbers
 import os
-import shlex
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,6 +145,8 @@ def command(output_dir: Path) -> list[str] | None:
 
 def how_to_continue(run: Run, steps: int) -> str:
     """Say what to type to continue a run that was stopped after `steps` steps."""
+    from spinup.utils.command import join
+
     words = command(run.output_dir)
     if words is None:
         folder = json.dumps(str(run.output_dir))
@@ -156,5 +157,5 @@ def how_to_continue(run: Run, steps: int) -> str:
         )
     return (
         f"Stopped and saved after {steps:,} steps. To continue exactly from here:\n"
-        f"    {shlex.join(words)}"
+        f"    {join(words)}"
     )

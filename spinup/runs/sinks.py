@@ -15,7 +15,6 @@ import io
 import numbers
 import os
 import secrets
-import shlex
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ import numpy as np
 from spinup.runs.disk import DiskError
 from spinup.runs.files import atomic_write
 from spinup.runs.tables import append
+from spinup.utils.command import join
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.own_files import open_own, own_folder
 
@@ -149,7 +149,7 @@ class TensorBoardSink:
 
         self._event, self._session, self._summary = Event, SessionLog, Summary
         self._record = RecordWriter
-        self.note = f"tensorboard --logdir {shlex.quote(output_dir)}"
+        self.note = join(["tensorboard", "--logdir", output_dir])
         folder = os.path.join(output_dir, "tensorboard")
         own_folder(folder)
         # TensorBoard reads files in the order of their names: a resumed run's must come later, even

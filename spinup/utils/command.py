@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 
+AS_MODULE = ["python", "-m", "spinup.run"]
+
 
 def this_command() -> str | None:
     """Return the command line of this process; None in a notebook, a REPL or `python -c`."""
@@ -16,7 +18,7 @@ def this_command() -> str | None:
     module = getattr(sys.modules.get("__main__"), "__spec__", None)
     if os.path.basename(sys.argv[0]) == "ipykernel_launcher.py":
         return None
-    if _is_console_script():
+    if is_console_script(sys.argv[0]):
         words = program()
     elif module is not None:
         words = ["python", "-m", module.name.removesuffix(".__main__")]
@@ -32,8 +34,8 @@ def spinup_command(*words: str) -> str:
 
 def program() -> list[str]:
     """Return the words that start spinup, in the form that the user types."""
-    if not _is_console_script():
-        return ["python", "-m", "spinup.run"]
+    if not is_console_script((sys.argv or [""])[0]):
+        return list(AS_MODULE)
     # In a virtual environment that is not activated, the script has to be named by its path.
     return ["spinup"] if shutil.which("spinup") else [sys.argv[0]]
 
@@ -43,5 +45,6 @@ def join(words: list[str]) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
-def _is_console_script() -> bool:
-    return os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0] == "spinup"  # or spinup.exe
+def is_console_script(path: str = "") -> bool:
+    """Return whether a program is the installed `spinup`, or spinup.exe."""
+    return os.path.splitext(os.path.basename(path))[0] == "spinup"

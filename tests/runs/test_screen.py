@@ -131,8 +131,8 @@ def test_the_command_that_is_printed_continues_the_run(words, capsys, monkeypatc
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("Stopped and saved after ")
     command = shlex.split(said[1])
-    assert command[0] == "spinup" and "--overwrite" not in command
-    assert run.main(command[1:]) == 0
+    assert command[:3] == ["python", "-m", "spinup.run"] and "--overwrite" not in command
+    assert run.main(command[3:]) == 0
     assert "Resuming data/" in capsys.readouterr().out
     for path in tmp_path.glob("data/*/*/progress.txt"):
         assert len(path.read_text().splitlines()) == 4
