@@ -24,7 +24,7 @@ class DiskError(OSError, SpinupError):
         self,
         error: OSError,
         path: str | os.PathLike[str],
-        kept: str = "files that were saved before are intact",
+        kept: str = "files that were saved before are still there",
         then: str = "try again",
     ) -> None:
         if isinstance(error, DiskError):  # reported again: it knows best which file it was
@@ -45,12 +45,12 @@ def failed(error: OSError, output_dir: str, name: str) -> DiskError:
     folder, path = Path(output_dir), os.path.join(output_dir, name)
     try:
         rows = count_rows(folder / "progress.txt")
-        saved = sorted(path.name for path in folder.glob("checkpoints/step-*"))
+        saved = sorted(path.stem for path in folder.glob("checkpoints/step-*"))  # or step-*.again
     except OSError:
         return DiskError(error, path)
     table = f"{rows} row{'' if rows == 1 else 's'} in progress.txt"
     if not saved:
         kept = f"the run has no checkpoint yet, and {table}"
         return DiskError(error, path, kept, "start it again")
-    kept = f"the checkpoint {saved[-1]} and {table} are intact"
+    kept = f"the checkpoint {saved[-1]} and {table} are still there"
     return DiskError(error, path, kept, "continue with resume=True (--resume)")
