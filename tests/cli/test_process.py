@@ -141,9 +141,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
     )
     assert command == f"    python -m spinup.run {line} --resume"
     done = len(rows(progress)) - 1
-    again = start(
-        command.removeprefix("    python -m spinup.run ").replace("100000", str(done + 2))
-    )
+    words = command.removeprefix("    python -m spinup.run ")
+    again = start(words.replace("100000", str(done + 2)))
     _, err = again.communicate(timeout=150)
     assert again.returncode == 0, err
     assert [row[0] for row in rows(progress)[1:]] == [str(i) for i in range(done + 2)]

@@ -197,7 +197,7 @@ def test_a_cell_that_writes_nothing_for_long_is_named_once(jobs, tmp_path, strea
     said = []
     for minute in range(1, 41):
         clock[0] = 60.0 * minute
-        # every five minutes until the 15th, the second one writes a row whose epoch took 200 seconds
+        # until the 15th minute, the second one writes a row every five minutes (200 s per epoch)
         rows = "".join(row(epoch, seconds=200.0) for epoch in range(min(minute, 15) // 5))
         progress(tmp_path / "cell1_s0", HEADER + rows)
         board.refresh()

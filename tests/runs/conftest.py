@@ -1,5 +1,6 @@
 """Runs to start, kill, resume and compare, each in a process of its own."""
 
+import functools
 import json
 import os
 import signal
@@ -7,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 from spinup import registry
+from spinup.envs import make_env
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.pieces import Piece
 
@@ -289,3 +292,38 @@ def runs(tmp_path_factory):
     runs = Runs(tmp_path_factory.mktemp("resume"))
     yield runs
     runs.close()
+
+
+class At(gymnasium.Wrapper):
+    """CartPole that calls `trouble` before its n-th step."""
+
+    def __init__(self, n, trouble):
+        super().__init__(make_env("CartPole-v1"))
+        self.left, self.trouble = n, trouble
+
+    def step(self, action):
+        self.left -= 1
+        if self.left == 0:
+            self.trouble()
+        return super().step(action)
+
+
+def _at(n, trouble):
+    once = functools.cache(trouble)
+    return lambda: At(n, once)
+
+
+def _undisturbed():
+    return At(0, None)
+
+
+@pytest.fixture(scope="session")
+def at():
+    """at(n, trouble): a function that makes such environments; one of them has trouble, once."""
+    return _at
+
+
+@pytest.fixture(scope="session")
+def undisturbed():
+    """A function that makes such environments without trouble; always the same function."""
+    return _undisturbed

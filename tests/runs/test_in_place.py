@@ -1,38 +1,15 @@
 """A run whose files are deleted, moved or replaced under it stops, and never reports success."""
 
-import functools
 import os
 import shutil
 import stat
 
-import gymnasium
 import pytest
 
-from spinup.envs import make_env
 from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger, Logger
 from spinup.runs.run import Run
 from spinup.utils.errors import SpinupError
-
-
-class At(gymnasium.Wrapper):
-    """CartPole that calls `trouble` before its n-th step."""
-
-    def __init__(self, n, trouble):
-        super().__init__(make_env("CartPole-v1"))
-        self.left, self.trouble = n, trouble
-
-    def step(self, action):
-        self.left -= 1
-        if self.left == 0:
-            self.trouble()
-        return super().step(action)
-
-
-def at(n, trouble):
-    """A function that makes such environments; there is trouble once, in one of them."""
-    once = functools.cache(trouble)
-    return lambda: At(n, once)
 
 
 def replace(path):
@@ -57,7 +34,7 @@ TROUBLE = {
 
 @pytest.mark.parametrize("what", TROUBLE)
 @pytest.mark.parametrize("step", [1, 45])
-def test_a_run_that_loses_its_files_stops_with_one_sentence(tiny_runs, tmp_path, what, step):
+def test_a_run_that_loses_its_files_stops_with_one_sentence(tiny_runs, tmp_path, what, step, at):
     run = tmp_path / "data" / "run"
     trouble, name = TROUBLE[what]
     with pytest.raises(SpinupError, match="was deleted, moved or replaced") as error:
@@ -100,12 +77,12 @@ def test_a_directory_lost_while_a_checkpoint_is_written_is_noticed(
         tiny_runs.train("vpg", run)
 
 
-def test_a_run_that_was_moved_can_be_put_back_and_resumed(tiny_runs, tmp_path):
+def test_a_run_that_was_moved_can_be_put_back_and_resumed(tiny_runs, tmp_path, at, undisturbed):
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     with pytest.raises(SpinupError, match="put it back and resume"):
         tiny_runs.train("vpg", run, at(45, lambda: run.rename(elsewhere)))
     elsewhere.rename(run)
-    tiny_runs.train("vpg", run, lambda: At(0, None), resume=True)
+    tiny_runs.train("vpg", run, undisturbed, resume=True)
     assert (run / ".finished").exists()
 
 
@@ -119,7 +96,7 @@ def test_a_run_directory_reached_through_a_link_is_in_place(tiny_runs, tmp_path)
 
 
 def test_an_environment_that_changes_the_working_directory_loses_nothing(
-    tiny_runs, tmp_path, monkeypatch
+    tiny_runs, tmp_path, monkeypatch, at
 ):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -1,15 +1,12 @@
 """Links in place of a run's own files and folders: what they lead to is never changed."""
 
-import functools
 import os
 import shutil
 import sys
 import types
 
-import gymnasium
 import pytest
 
-from spinup.envs import make_env
 from spinup.runs import tf_saver
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.directory import RUN_FILES, delete_files, remove_temporaries
@@ -20,30 +17,6 @@ from spinup.utils.errors import SpinupError
 
 FOLDERS = ("pyt_save", "checkpoints", "checkpoints/pieces", ".old", "step")
 FILES = ("config.json", "progress.txt", ".lock", ".finished", "pyt_save/policy.json", "piece")
-
-
-class At(gymnasium.Wrapper):
-    """CartPole that calls `trouble` before its n-th step."""
-
-    def __init__(self, n, trouble):
-        super().__init__(make_env("CartPole-v1"))
-        self.left, self.trouble = n, trouble
-
-    def step(self, action):
-        self.left -= 1
-        if self.left == 0:
-            self.trouble()
-        return super().step(action)
-
-
-def at(n, trouble):
-    """A function that makes such environments; there is trouble once, in one of them."""
-    once = functools.cache(trouble)
-    return lambda: At(n, once)
-
-
-def undisturbed():
-    return At(0, None)
 
 
 def contents(folder):
@@ -66,7 +39,7 @@ def linked(run, name, theirs):
 
 
 @pytest.fixture
-def finished(tiny_runs, tmp_path):
+def finished(tiny_runs, undisturbed, tmp_path):
     """A copy of a finished run with an earlier one in .old."""
     whole, _ = tiny_runs("dqn", undisturbed, replay_size=60)
     run = tmp_path / "run"
@@ -79,7 +52,9 @@ def finished(tiny_runs, tmp_path):
 @pytest.mark.filterwarnings("ignore:skipping the damaged checkpoint")
 @pytest.mark.parametrize("how", ["again", "overwrite", "resume", "while training"])
 @pytest.mark.parametrize("name", FOLDERS + FILES)
-def test_what_a_link_leads_to_stays_as_it_was(tiny_runs, finished, tmp_path, name, how):
+def test_what_a_link_leads_to_stays_as_it_was(
+    tiny_runs, finished, tmp_path, name, how, at, undisturbed
+):
     theirs, seen = tmp_path / "theirs", []
 
     def link():
