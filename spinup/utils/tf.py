@@ -1,0 +1,44 @@
+"""TensorFlow's graph-mode interface (`tensorflow.compat.v1`), imported without its messages.
+
+    from spinup.utils.tf import tf
+
+Nothing global is changed: eager code of the same program keeps working.
+"""
+
+import contextlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from spinup.utils.errors import SpinupError
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Discard what libraries write directly to standard error, such as TensorFlow's greeting."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
+def _import() -> Any:
+    if importlib.util.find_spec("tensorflow") is None:
+        raise SpinupError("TensorFlow is not installed: run pip install 'spinup[tf]'")
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:  # the user decides what to see
+        import tensorflow.compat.v1 as tf
+    else:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # warnings; read once, at the import
+        with _silent():
+            import tensorflow.compat.v1 as tf
+    return tf
+
+
+tf = _import()
