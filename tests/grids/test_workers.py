@@ -283,5 +283,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "open_own", open_full)
-        with pytest.raises(SpinupError, match=r"log.txt \(No space left on device\); .* still there"):
+        with pytest.raises(
+            SpinupError, match=r"log.txt \(No space left on device\); .* still there"
+        ):
             workers.start(job, b"")

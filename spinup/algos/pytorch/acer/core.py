@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common import replay
+from spinup.algos.common.numpy_net import gumbel_argmax
 from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.pytorch.common.acting import NetPolicy, numpy_net
 from spinup.algos.pytorch.common.nets import (
@@ -13,7 +14,6 @@ from spinup.algos.pytorch.common.nets import (
     Tanh,
     combined_shape,
     count_vars,
-    gumbel_argmax,
     init_orthogonal,
     make_obs_filter,
     mlp,

@@ -9,27 +9,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from spinup.algos.common.numpy_net import ACTIVATIONS, forward_pass
 from spinup.algos.pytorch.common import nets
 from spinup.envs.actions import env_actions
 
-
-def _elu(x):
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
-
-
-def _sigmoid(x):
-    return 0.5 * np.tanh(0.5 * x) + 0.5  # exp(-x) would overflow
-
-
-# In place where NumPy supports it; the argument is always a new array.
-_NUMPY_ACTIVATIONS = {
-    nets.Tanh: lambda x: np.tanh(x, out=x),
-    nn.Tanh: lambda x: np.tanh(x, out=x),
-    nn.ReLU: lambda x: np.maximum(x, 0, out=x),
-    nn.ELU: _elu,
-    nn.Sigmoid: _sigmoid,
-    nn.SiLU: lambda x: x * _sigmoid(x),
-    nn.Identity: lambda x: x,
+# torch's activations that NumPy computes as well, by name
+_IN_NUMPY = {
+    nets.Tanh: "tanh",
+    nn.Tanh: "tanh",
+    nn.ReLU: "relu",
+    nn.ELU: "elu",
+    nn.Sigmoid: "sigmoid",
+    nn.SiLU: "silu",
+    nn.Identity: "",
 }
 
 
@@ -43,30 +35,14 @@ def numpy_net(obs_filter, net):
         if type(module) is nn.Linear:
             weight = np.ascontiguousarray(module.weight.detach().cpu().numpy().T)
             layers.append((weight, module.bias.detach().cpu().numpy().copy(), None))
-        elif type(module) not in _NUMPY_ACTIVATIONS or getattr(module, "alpha", 1.0) != 1.0:
+        elif type(module) not in _IN_NUMPY or getattr(module, "alpha", 1.0) != 1.0:
             return None
         elif type(module) is not nn.Identity:
             if not layers or layers[-1][2] is not None:
                 return None
-            layers[-1] = (*layers[-1][:2], _NUMPY_ACTIVATIONS[type(module)])
+            layers[-1] = (*layers[-1][:2], ACTIVATIONS[_IN_NUMPY[type(module)]])
     normalize = obs_filter.frozen_copy() if getattr(obs_filter, "normalize", False) else None
-
-    def forward(obs):
-        n = len(obs)
-        # one observation as a vector: a matrix-vector product is cheaper than a matrix product
-        x = obs.reshape(-1) if n == 1 else obs.reshape(n, -1)
-        if x.dtype != np.float32:
-            x = x.astype(np.float32)
-        if normalize is not None:
-            x = normalize(x)
-        for weight, bias, activate in layers:
-            x = x.dot(weight)
-            x += bias
-            if activate is not None:
-                x = activate(x)
-        return x[None] if n == 1 else x
-
-    return forward
+    return forward_pass(layers, normalize)
 
 
 def torch_net(obs_filter, net):

@@ -11,6 +11,8 @@ from gymnasium import spaces
 from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
+from spinup.algos.common.numpy_net import gumbel_argmax, normalizer
+
 
 class _Tanh(torch.autograd.Function):
     """tanh(x) = 2 sigmoid(2x) - 1, with the derivative 1 - tanh(x)^2."""
@@ -99,8 +101,7 @@ class ObsFilter(nn.Module):
     def frozen_copy(self):
         """Return the current normalization as a function of arrays: (..., dim) -> (..., dim)."""
         mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
-        limit = self.clip if self.sums[0] > 0 else np.inf
-        return lambda obs: np.minimum(np.maximum((obs - mean) / std, -limit), limit)
+        return normalizer(mean, std, self.clip if self.sums[0] > 0 else np.inf)
 
     def batch_sums(self, obs):
         """Return a batch's count, sums and sums of squares, as one float64 vector."""
@@ -161,12 +162,6 @@ class Actor(nn.Module):
         """Return (pi, logp): the distribution and, if `act` is given, its log-probabilities."""
         pi = self._distribution(obs)
         return pi, None if act is None else self._log_prob_from_distribution(pi, act)
-
-
-def gumbel_argmax(logits, rng):
-    """Sample from a softmax in NumPy: argmax(logits + Gumbel noise)."""
-    # minus the logarithm of an exponential variable is Gumbel noise
-    return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
 
 
 class MLPCategoricalActor(Actor):

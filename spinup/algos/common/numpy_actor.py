@@ -1,0 +1,240 @@
+"""A policy that consists of a description (JSON) and arrays, computed in NumPy.
+
+    actor = NumpyActor(description, arrays)
+    outputs = actor(obs)  # (n, *observation) -> (n, outputs)
+    actions = actor.sample(outputs, rng)  # or actor.mode(outputs)
+
+Graph-mode policies act through it in training, and saved ones act without their framework. The
+description contains names of arrays, never code:
+
+- `kind`: "categorical", "multicategorical", "bernoulli", "gaussian", "squashed_gaussian" or
+  "deterministic".
+- `layers`: one `[weight, bias, activation]` for each layer, which computes
+  activation(x @ weight + bias). For "squashed_gaussian", these are the hidden layers. The last
+  layer of every other kind computes logits or means; for "deterministic", it computes u.
+- "gaussian": `log_std`, (actions,).
+- "multicategorical": `nvec`, the number of values of each component.
+- "squashed_gaussian": `mu_layer` and `log_std_layer`, each `[weight, bias]`, and `limits`, the
+  smallest and largest log standard deviation.
+- "squashed_gaussian" and "deterministic": `scale` and `center`, (actions,). The action is
+  center + scale * tanh(u).
+- If observations are normalized: `obs_mean` and `obs_std`, (inputs,), and `obs_clip`, a number, or
+  null if they are not clipped.
+
+A description can come from a file that somebody else wrote. Everything in it is checked, and it can
+ask for no more memory than its arrays take.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from spinup.algos.common import numpy_net
+from spinup.algos.common.numpy_net import Function, Layer, gumbel_argmax
+from spinup.utils.errors import SpinupError
+
+Sample = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    erf = np.array([math.erf(v) for v in x.ravel() / math.sqrt(2)], x.dtype)
+    return 0.5 * x * (1 + erf.reshape(x.shape))
+
+
+def _selu(x: np.ndarray) -> np.ndarray:
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+# Plain names of activations, without underscores, as on the command line.
+ACTIVATIONS: dict[str, Function] = {
+    **numpy_net.ACTIVATIONS,
+    "swish": numpy_net.ACTIVATIONS["silu"],
+    "identity": lambda x: x,
+    "selu": _selu,
+    "gelu": _gelu,
+    "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.2) * x),  # TensorFlow's slope
+    "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
+    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+}
+
+
+class NumpyActor:
+    """Computes actions from a description and its arrays; see above.
+
+    The arrays are not copied. Attributes: `kind`; `obs_dim`, the number of inputs; `act_dim`, the
+    number of logits or of the action's components; `nvec` (empty unless "multicategorical").
+
+    Raises:
+        SpinupError: an entry is missing, unknown, or does not fit the others.
+    """
+
+    sample: Sample  # (outputs, rng) -> random actions
+    mode: Function  # outputs -> the most likely actions
+
+    def __init__(self, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        if not isinstance(description, Mapping):
+            _refuse(f"is {_short(description)}, not a dict")
+        self.kind = kind = description.get("kind")
+        if not isinstance(kind, str) or kind not in KINDS:
+            _refuse(f"has the kind {_short(kind)}, not one of {', '.join(KINDS)}")
+        layers = description.get("layers")
+        if not isinstance(layers, list) or len(layers) > len(arrays):
+            _refuse("has no valid list of layers")
+        self._layers = [self._layer(layer) for layer in layers]
+        self.nvec: tuple[int, ...] = ()
+        self.sample, self.mode = KINDS[kind](self, description)
+        widths = [weight.shape for weight, _, _ in self._layers]
+        if any(a[1] != b[0] for a, b in itertools.pairwise(widths)):
+            _refuse(f"has layers that do not fit each other: {_short(widths)}")
+        self.obs_dim = widths[0][0]
+        self._forward = numpy_net.forward_pass(self._layers, self._normalizer(description))
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Run the network: (n, *observation) -> (n, outputs)."""
+        return self._forward(obs)
+
+    def _array(self, key: Any, ndim: int, size: int | None = None) -> np.ndarray:
+        """Return an array of float32, with the expected number of axes and elements."""
+        array = self._arrays.get(key) if isinstance(key, str) else None
+        if array is None:
+            _refuse(f"names the array {_short(key)}, which does not exist")
+        if array.dtype != np.float32 or array.ndim != ndim or 0 in array.shape:
+            _refuse(f"names the array {key!r}, which is {array.dtype} {array.shape}")
+        if size is not None and len(array) != size:
+            _refuse(f"names the array {key!r}, which has {len(array)} numbers instead of {size}")
+        return array
+
+    def _layer(self, entry: Any, activation: str | None = None) -> Layer:
+        """Read `[weight, bias, activation]`, or `[weight, bias]` with a given activation."""
+        entry = [*entry, activation] if activation and isinstance(entry, list) else entry
+        if not isinstance(entry, list) or len(entry) != 3:
+            _refuse(f"has the layer {_short(entry)}, which is not [weight, bias, activation]")
+        if not isinstance(entry[2], str) or entry[2].replace("_", "") not in ACTIVATIONS:
+            _refuse(f"has the activation {_short(entry[2])}, not one of {', '.join(ACTIVATIONS)}")
+        weight = self._array(entry[0], 2)
+        name = entry[2].replace("_", "")
+        activate = None if name == "identity" else ACTIVATIONS[name]
+        return weight, self._array(entry[1], 1, weight.shape[1]), activate
+
+    def _last(self) -> int:
+        """Return the number of outputs of the last layer."""
+        if not self._layers:
+            _refuse("has no layers")
+        return self._layers[-1][0].shape[1]
+
+    def _bounds(self, description: Mapping[str, Any], dim: int) -> Function:
+        """Return the function from (-1, 1) to the action's bounds."""
+        scale, center = (self._array(description.get(key), 1, dim) for key in ("scale", "center"))
+        return lambda squashed: center + scale * squashed
+
+    def _normalizer(self, description: Mapping[str, Any]) -> Function | None:
+        if "obs_mean" not in description:
+            return None
+        keys = ("obs_mean", "obs_std")
+        mean, std = (self._array(description.get(key), 1, self.obs_dim) for key in keys)
+        clip = description.get("obs_clip")
+        return numpy_net.normalizer(mean, std, np.inf if clip is None else _number(clip))
+
+    # ---- kinds: each sets `act_dim` and returns (sample, mode)
+
+    def _categorical(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        self.act_dim = self._last()
+        return gumbel_argmax, lambda logits: logits.argmax(-1)
+
+    def _multicategorical(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        given, self.act_dim = description.get("nvec"), self._last()
+        nvec = given if isinstance(given, list) else []
+        if not all(type(n) is int and n > 0 for n in nvec) or sum(nvec) != self.act_dim:
+            _refuse(f"has nvec {_short(given)}, which does not fit its {self.act_dim} logits")
+        self.nvec = tuple(nvec)
+        cuts = np.cumsum(self.nvec)[:-1]
+
+        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            return np.stack([gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
+
+        def mode(logits: np.ndarray) -> np.ndarray:
+            return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
+
+        return sample, mode
+
+    def _bernoulli(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        self.act_dim = self._last()
+
+        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            # u < sigmoid(x), written as logit(u) < x, which needs no sigmoid
+            u = rng.random(logits.shape)
+            return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
+
+        return sample, lambda logits: (logits > 0).astype(np.int64)
+
+    def _gaussian(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        self.act_dim = self._last()
+        std = np.exp(self._array(description.get("log_std"), 1, self.act_dim))
+
+        def sample(mu: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            noise = rng.standard_normal(mu.shape, np.float32)
+            noise *= std
+            noise += mu
+            return noise
+
+        return sample, lambda mu: mu
+
+    def _squashed_gaussian(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        heads = (description.get("mu_layer"), description.get("log_std_layer"))
+        mu, log_std = (self._layer(head, "identity") for head in heads)
+        if mu[0].shape != log_std[0].shape:
+            _refuse(f"has heads of different shapes: {mu[0].shape} and {log_std[0].shape}")
+        # the means and the log standard deviations side by side, in one product
+        weight, bias = (np.concatenate([mu[i], log_std[i]], -1) for i in (0, 1))
+        self._layers.append((weight, bias, None))
+        dim = self.act_dim = len(mu[1])
+        scale, limits = self._bounds(description, dim), description.get("limits")
+        if not isinstance(limits, list) or len(limits) != 2:
+            _refuse(f"has the limits {_short(limits)}, which are not two numbers")
+        low, high = (_number(limit) for limit in limits)
+
+        def sample(out: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            u = np.exp(out[:, dim:].clip(low, high))
+            u *= rng.standard_normal(u.shape, np.float32)
+            u += out[:, :dim]
+            return scale(np.tanh(u))
+
+        return sample, lambda out: scale(np.tanh(out[:, :dim]))
+
+    def _deterministic(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+        self.act_dim = self._last()
+        if self._layers[-1][2] is not None:
+            _refuse("has an activation after its last layer, whose tanh is implied")
+        scale = self._bounds(description, self.act_dim)
+        return lambda u, rng: scale(np.tanh(u)), lambda u: scale(np.tanh(u))
+
+
+KINDS: dict[str, Callable[[NumpyActor, Mapping[str, Any]], tuple[Sample, Function]]] = {
+    "categorical": NumpyActor._categorical,
+    "multicategorical": NumpyActor._multicategorical,
+    "bernoulli": NumpyActor._bernoulli,
+    "gaussian": NumpyActor._gaussian,
+    "squashed_gaussian": NumpyActor._squashed_gaussian,
+    "deterministic": NumpyActor._deterministic,
+}
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
+        _refuse(f"has the value {_short(value)} where it needs a number")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise SpinupError(f"the description of the policy's network {problem}: save the policy again")
