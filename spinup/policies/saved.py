@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from spinup.runs.files import save_number, self_hash
+from spinup.runs.policy_files import POLICY_FORMAT
 from spinup.runs.tensors import read_safetensors
-from spinup.runs.torch_saver import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import read_json, sha256_file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,6 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
     run.tracked["best"].value = ret
     run.check_parameters()
     if proc_id() == 0:
-        from spinup.runs.torch_saver import save_policy
         from spinup.utils.own_files import own_folder
 
         run.logger.check_owner()
@@ -48,4 +48,9 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
         meta = {**run.policy_meta(), "epoch": run.epoch, "return": ret}
         with run.logger.writing(BEST):
             own_folder(folder)
-            save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]
+            if hasattr(run.logger, "tf_saver_elements"):
+                run.logger.tf_saver_elements.save(os.path.join(folder, "tf1_save"), meta)
+            else:
+                from spinup.runs.torch_saver import save_policy
+
+                save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]

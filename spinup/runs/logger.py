@@ -441,25 +441,30 @@ class Logger:
             save_policy(folder, number, what, self._policy_meta)
 
     def setup_tf_saver(
-        self, sess: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+        self,
+        sess: Any,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        policy_meta: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
-        """Choose the session and the tensors that ``save_state`` saves (TensorFlow graph mode)."""
-        self.tf_saver_elements = {"session": sess, "inputs": dict(inputs), "outputs": dict(outputs)}
-        self.tf_saver_info = {
-            "inputs": {k: v.name for k, v in inputs.items()},
-            "outputs": {k: v.name for k, v in outputs.items()},
-        }
+        """Choose the session and the tensors that ``save_state`` saves (TensorFlow graph mode).
+
+        ``policy_meta`` is as for ``setup_pytorch_saver``; ``GraphSaver`` describes the others.
+        """
+        from spinup.runs.tf_saver import GraphSaver
+
+        self.tf_saver_elements = GraphSaver(sess, inputs, outputs, policy_meta, **more)
+        self.tf_saver_info = self.tf_saver_elements.names
 
     def _tf_simple_save(self, itr: int | None = None) -> None:
-        """Write ``tf1_save[itr]/``: a SavedModel with the tensors' names in ``model_info.json``."""
+        """Write ``tf1_save[itr]/``: a SavedModel, and the names of its inputs and outputs."""
         if proc_id() != 0:
             return
         self.check_owner()
-        from spinup.runs.tf_saver import save_graph
-
-        save_graph(
-            self.path(f"tf1_save{save_number(itr)}"), self.tf_saver_elements, self.tf_saver_info
-        )
+        name = f"tf1_save{save_number(itr)}"
+        with self.writing(name):
+            self.tf_saver_elements.save(self.path(name))
 
 
 class EpochLogger(Logger):

@@ -455,7 +455,7 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """Return the metadata from which a policy's network and environment are rebuilt."""
-        from spinup.runs.torch_saver import policy_meta
+        from spinup.runs.policy_files import policy_meta
 
         return policy_meta(self)
 

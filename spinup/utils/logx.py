@@ -7,10 +7,10 @@ from spinup.utils.forwarding import forward
 if TYPE_CHECKING:
     from spinup.policies.saved import load_policy as load_policy
     from spinup.runs.logger import *  # noqa: F403
-    from spinup.runs.tf_saver import restore_tf_graph as restore_tf_graph
+    from spinup.runs.tf_loader import restore_tf_graph as restore_tf_graph
 
 __getattr__, __dir__ = forward(
     "spinup.runs.logger",
     load_policy="spinup.policies.saved",
-    restore_tf_graph="spinup.runs.tf_saver",
+    restore_tf_graph="spinup.runs.tf_loader",
 )

@@ -7,7 +7,6 @@ import types
 
 import pytest
 
-from spinup.runs import tf_saver
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.directory import RUN_FILES, delete_files, remove_temporaries
 from spinup.runs.logger import Logger
@@ -114,33 +113,6 @@ def test_the_id_of_a_wandb_run_is_not_read_or_written_through_a_link(tmp_path, m
     with pytest.raises(SpinupError, match="not a regular file"):
         make_sink("wandb", str(tmp_path))
     assert secret.read_text() == "key"
-
-
-def test_a_saved_graph_does_not_go_through_a_link(tmp_path, monkeypatch):
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    (theirs / "precious").write_text("precious")
-
-    class Graph:
-        def as_default(self):
-            return self
-
-        __enter__ = __exit__ = lambda self, *args: None
-
-    def simple_save(session, path, inputs, outputs):
-        os.makedirs(path)
-        (tmp_path / path / "saved_model.pb").write_text("graph")
-
-    tf = types.SimpleNamespace(saved_model=types.SimpleNamespace(simple_save=simple_save))
-    monkeypatch.setattr(tf_saver, "_tensorflow", lambda: tf)
-    saved = {"session": types.SimpleNamespace(graph=Graph()), "inputs": {}, "outputs": {}}
-    for name in (".tmp-tf1_save", "tf1_save"):
-        (tmp_path / name).symlink_to(theirs)
-        tf_saver.save_graph(str(tmp_path / "tf1_save"), saved, {})
-        assert (tmp_path / "tf1_save" / "saved_model.pb").is_file()
-        assert not (tmp_path / "tf1_save").is_symlink()
-        assert contents(theirs) == {"precious": b"precious"}
-        shutil.rmtree(tmp_path / "tf1_save")
 
 
 def test_deleting_and_tidying_stop_at_links(tmp_path):

@@ -23,7 +23,6 @@ from spinup.policies.saved import load_policy
 from spinup.runs import logger as logx
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.logger import EpochLogger, Logger, colorize
-from spinup.runs.tf_saver import restore_tf_graph
 from spinup.runs.torch_saver import save_policy
 from spinup.utils.errors import SpinupError
 
@@ -792,10 +791,3 @@ def test_a_crash_at_any_call_leaves_a_loadable_policy(tmp_path):
         assert not (folder / "policy.safetensors.new").exists()
     assert code == 0
     assert seen == sorted(seen) and set(seen) == {0, 1} and len(seen) > 5
-
-
-def test_missing_tensorflow_is_a_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    monkeypatch.setitem(sys.modules, "tensorflow.compat.v1", None)
-    with pytest.raises(SpinupError, match=r"spinup\[tf\]"):
-        restore_tf_graph(sess=None, fpath=tmp_path)

@@ -30,7 +30,7 @@ def test_logx_offers_every_name_it_always_did():
     homes = {
         "spinup.runs.logger": (EpochLogger, Logger, colorize),
         "spinup.policies.saved": (load_policy,),
-        "spinup.runs.tf_saver": (restore_tf_graph,),
+        "spinup.runs.tf_loader": (restore_tf_graph,),
     }
     for module, objects in homes.items():
         for x in objects:
