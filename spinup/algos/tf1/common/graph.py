@@ -1,0 +1,115 @@
+"""Calling parts of a graph like functions, and making their random numbers reproducible.
+
+    loss = Function(batch, outputs=[loss_pi, kl])      # batch: names -> placeholders
+    with tf.Session().as_default():
+        loss_pi, kl = loss({"obs": obs, "act": act, "adv": adv, ...})
+
+TensorFlow's random ops keep their state where nothing can save it. `use_seeds` replaces them by
+ops that compute their numbers from a seed, which every call of a `Function` feeds.
+"""
+
+import numpy as np
+
+from spinup.utils.errors import SpinupError
+from spinup.utils.tf import tf
+
+_SEED = "spinup/seed"  # graph collection that contains the placeholder of the seed
+# A random op -> its twin that computes the same distribution from a seed.
+_STATELESS = {
+    "RandomStandardNormal": tf.raw_ops.StatelessRandomNormal,
+    "RandomUniform": tf.raw_ops.StatelessRandomUniform,
+    "TruncatedNormal": tf.raw_ops.StatelessTruncatedNormal,
+    "RandomUniformInt": tf.raw_ops.StatelessRandomUniformInt,
+    "Multinomial": tf.raw_ops.StatelessMultinomial,
+}
+
+
+def require_graph():
+    """Raise an error if TensorFlow would execute operations at once instead of building a graph."""
+    if tf.executing_eagerly():
+        raise SpinupError(
+            "this function adds to a TensorFlow graph, but TensorFlow executes eagerly here: call "
+            "it inside `with tf.Graph().as_default():`"
+        )
+
+
+def _seed():
+    """Return the default graph's seed placeholder, two integers; create it at its first use."""
+    if not tf.get_collection(_SEED):
+        tf.add_to_collection(_SEED, tf.placeholder(tf.int32, (2,), name="seed"))
+    return tf.get_collection(_SEED)[0]
+
+
+def use_seeds(graph):
+    """Replace the random ops of `graph`, a user's too, by ops that take the seed placeholder."""
+    with graph.as_default(), tf.control_dependencies(None):
+        stateful = [op for op in graph.get_operations() if op.type in _STATELESS]
+        for i, op in enumerate(stateful):
+            seed = _seed() + tf.constant([i, 0])  # every op draws different numbers
+            with graph.control_dependencies(op.control_inputs):
+                kwargs = {"minval": op.inputs[1], "maxval": op.inputs[2]} if "Int" in op.type else {}
+                if op.type == "Multinomial":
+                    kwargs = {"logits": op.inputs[0], "num_samples": op.inputs[1]}
+                    kwargs["output_dtype"] = op.outputs[0].dtype
+                else:
+                    kwargs |= {"shape": op.inputs[0]}
+                    if "Int" not in op.type:
+                        kwargs["dtype"] = op.outputs[0].dtype
+                drawn = _STATELESS[op.type](seed=seed, **kwargs)
+            for user in op.outputs[0].consumers():
+                for j, tensor in enumerate(user.inputs):
+                    if tensor is op.outputs[0]:
+                        user._update_input(j, drawn)
+
+
+def _ancestors(outputs):
+    """Return the names of all ops that computing `outputs` runs."""
+    found, waiting = set(), [getattr(x, "op", x) for x in outputs]
+    while waiting:
+        op = waiting.pop()
+        if op.name not in found:
+            found.add(op.name)
+            waiting += [x.op for x in op.inputs] + list(op.control_inputs)
+    return found
+
+
+class Function:
+    """A part of a graph that can be called in the default session: arrays in, arrays out.
+
+    Args:
+        inputs: names -> placeholders. Those that the outputs do not need are not fed.
+        outputs: a tensor, or a list or dict of tensors, which is also the form of the results.
+        ops: operations to run as well, such as an optimizer's step.
+    """
+
+    def __init__(self, inputs, outputs, ops=()):
+        self.inputs, self.outputs, self.ops = dict(inputs), outputs, list(ops)
+        self._session = None
+
+    def __call__(self, batch, rng=None):
+        """Return the outputs for a batch (names -> arrays); `rng` draws the seed of random ops."""
+        session = tf.get_default_session()
+        if session is not self._session:
+            self._prepare(session)
+        arrays = [batch[name] for name in self._names]
+        if self._seeded:
+            arrays.append(rng.integers(2**31, size=2, dtype=np.int32))
+        return self._call(*arrays)
+
+    def _prepare(self, session):
+        single = not isinstance(self.outputs, dict | list | tuple)
+        fetched = self.outputs.values() if isinstance(self.outputs, dict) else self.outputs
+        tensors = [self.outputs] if single else list(fetched)
+        needed = _ancestors([*tensors, *self.ops])
+        self._names = [name for name, x in self.inputs.items() if x.op.name in needed]
+        feeds = [self.inputs[name] for name in self._names]
+        seeds = session.graph.get_collection(_SEED)
+        self._seeded = bool(seeds) and seeds[0].op.name in needed
+        call = session.make_callable([*tensors, *self.ops], feeds + seeds[: self._seeded])
+        n, names = len(tensors), list(self.outputs) if isinstance(self.outputs, dict) else None
+
+        def run(*arrays):
+            results = call(*arrays)[:n]
+            return results[0] if single else dict(zip(names, results)) if names else results
+
+        self._call, self._session = run, session

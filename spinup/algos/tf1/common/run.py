@@ -1,0 +1,163 @@
+"""The TensorFlow-specific part of a training run (see `Run`)."""
+
+import numpy as np
+
+from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common.graph import Function, use_seeds
+from spinup.algos.tf1.common.networks import START, ActorCritic, Networks, outputs
+from spinup.runs.run import Run, TrainingDiverged
+from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import broadcast, num_procs
+from spinup.utils.tf import tf
+
+ON_POLICY = ("pi", "logp", "logp_pi", "v")
+TRUST_REGION = ("pi", "logp", "logp_pi", "info", "info_phs", "d_kl", "v")
+
+
+class TfRun(Run):
+    """A run whose networks are in a graph of their own, with one session.
+
+    The algorithm builds the whole graph before `epochs()`, which starts the session.
+    """
+
+    backend = "tf1"
+
+    def _choose_device(self):
+        kind = self.config["device"].partition(":")[0]
+        if kind == "mps":
+            raise SpinupError("device='mps' is only for the PyTorch backend: use device='cpu'")
+        if kind == "cuda" and not tf.config.list_physical_devices("GPU"):
+            raise SpinupError(
+                "device='cuda' needs a GPU, and TensorFlow sees none: use device='cpu'"
+            )
+        self.device = self.config["device"].replace("cuda", "/gpu")
+
+    def _open(self):
+        super()._open()
+        if self.config["num_threads"] is None:
+            self.config["num_threads"] = 1
+            self.save_config()
+        self.graph = tf.Graph()
+        self.session = tf.Session(graph=self.graph, config=self._session_config())
+        self.noise = np.random.default_rng(0)  # draws the seeds of an update's random ops
+        for context in (self.graph.as_default(), self.session.as_default(), tf.device(self.device)):
+            context.__enter__()
+            self._closers.append(lambda context=context: context.__exit__(None, None, None))
+        self._closers.insert(0, self.session.close)
+
+    def _session_config(self):
+        config = tf.ConfigProto(
+            intra_op_parallelism_threads=self.num_threads,
+            inter_op_parallelism_threads=-1,  # run operations in the calling thread
+        )
+        config.gpu_options.allow_growth = True
+        return config
+
+    def _config_record(self):
+        return {**super()._config_record(), "tensorflow_version": tf.__version__}
+
+    # ---- building the graph
+
+    def build(self, actor_critic, ac_kwargs, names=ON_POLICY):
+        """Build the actor-critic at new placeholders; `names` are the tensors that it returns."""
+        kwargs = {**ac_kwargs, "action_space": self.action_space}
+        obs = nets.placeholder_from_space(self.observation_space)
+        act = nets.placeholder_from_space(self.action_space)
+        if self.row.on_policy:
+            with tf.variable_scope("", use_resource=True):
+                found = outputs(actor_critic(obs, act, **kwargs), names)
+            missing = {"info": {}, "info_phs": {}, "d_kl": None}
+            self.ac = ActorCritic(obs, act, **{**missing, **found})
+        else:
+            self.ac = Networks(actor_critic, kwargs, "main", obs, act, names)
+            found = self.ac(obs, act)
+        self._found = {k: x for k, x in found.items() if isinstance(x, tf.Tensor)}
+        return self.ac
+
+    def batch(self, *names):
+        """Return the placeholders of a batch: `obs`, `act` and one number per row for each name."""
+        rows = {name: nets.placeholder() for name in names if name != "obs2"}
+        if "obs2" in names:
+            rows["obs2"] = nets.placeholder_from_space(self.observation_space)
+        return {"obs": self.ac.obs, "act": self.ac.act, **rows}
+
+    # ---- the session
+
+    def epochs(self):
+        """Start the session, then yield the number of each remaining epoch (see `Run.epochs`)."""
+        self._start()
+        yield from super().epochs()
+
+    def _start(self):
+        variables = tf.global_variables()
+        start = tf.group(*(v.initializer for v in variables))
+        later = [make() for make in tf.get_collection(START)]
+        self.variables = Variables(variables)
+        self.track(variables=self.variables)
+        saved = self._saver_arguments()
+        use_seeds(self.graph)
+        init = self.seeds.generator("init")
+        Function({}, [], [start])({}, init)
+        if later:
+            Function({}, [], later)({})
+        self.variables.sync()
+        self.logger.setup_tf_saver(self.session, **saved, policy_meta=self.policy_meta())
+
+    def _saver_arguments(self):
+        policy = nets.known(self._found["pi"])
+        if policy is not None:
+            self._found["mu"] = policy.mode
+        return {"inputs": {"x": self.ac.obs, "a": self.ac.act}, "outputs": self._found}
+
+    def seed_backend(self, rng):
+        """Start a new sequence of seeds for the random ops of updates."""
+        self.noise = np.random.default_rng(int(rng.integers(2**63)))
+
+    def check_parameters(self):
+        """Before anything is saved, stop the run with an error if a parameter is not finite."""
+        for name, value in self.variables.state_dict().items():
+            if not name.startswith("optimizers/") and not np.isfinite(value).all():
+                raise TrainingDiverged(
+                    f"the parameter {name} is not finite, so {self.algo} stopped; the last good "
+                    f"checkpoint is in {self.output_dir}"
+                )
+
+
+class Variables:
+    """All variables of a graph: reading them, and setting them, by name."""
+
+    def __init__(self, variables):
+        self.names = [v.op.name for v in variables]
+        self.dtypes = [v.dtype.base_dtype.as_numpy_dtype for v in variables]
+        self._read = Function({}, [v.read_value() for v in variables])
+        values = {v.op.name: tf.placeholder(v.dtype.base_dtype, v.shape) for v in variables}
+        self._set = {
+            v.op.name: Function({"value": values[v.op.name]}, [], [v.assign(values[v.op.name]).op])
+            for v in variables
+        }
+
+    def state_dict(self):
+        """Return every variable's value."""
+        return dict(zip(self.names, self._read({}), strict=True))
+
+    def load_state_dict(self, state):
+        """Set every variable."""
+        if set(state) != set(self.names):
+            raise ValueError("the saved networks have other variables")
+        for name, value in state.items():
+            self._set[name]({"value": value})
+
+    def sync(self):
+        """Copy process 0's values to every process."""
+        if num_procs() == 1:
+            return
+        state = self.state_dict()
+        flat = np.concatenate([x.reshape(-1).view(np.uint8) for x in state.values()])
+        broadcast(flat)
+        pieces = np.split(flat, np.cumsum([x.nbytes for x in state.values()])[:-1])
+        self.load_state_dict(
+            {
+                name: piece.copy().view(x.dtype).reshape(x.shape)
+                for (name, x), piece in zip(state.items(), pieces, strict=True)
+            }
+        )
