@@ -51,12 +51,12 @@ ANY_ACTIONS = ("Discrete", "Box", "MultiDiscrete", "MultiBinary")
 
 ROWS: tuple[Algorithm, ...] = (
     Algorithm("reinforce", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
-    Algorithm("vpg", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
-    Algorithm("trpo", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
-    Algorithm("ppo", ("pytorch",), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
-    Algorithm("ddpg", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
-    Algorithm("td3", ("pytorch",), ("Box",), "vector", mpi=False, on_policy=False),
-    Algorithm("sac", ("pytorch",), ("Box", "Discrete"), "vector", mpi=False, on_policy=False),
+    Algorithm("vpg", ("pytorch", "tf1"), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("trpo", ("pytorch", "tf1"), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("ppo", ("pytorch", "tf1"), ANY_ACTIONS, "vector", mpi=True, on_policy=True),
+    Algorithm("ddpg", ("pytorch", "tf1"), ("Box",), "vector", mpi=False, on_policy=False),
+    Algorithm("td3", ("pytorch", "tf1"), ("Box",), "vector", mpi=False, on_policy=False),
+    Algorithm("sac", ("pytorch", "tf1"), ("Box", "Discrete"), "vector", mpi=False, on_policy=False),
     Algorithm("dqn", ("pytorch",), ("Discrete",), "vector", mpi=False, on_policy=False),
     Algorithm("acer", ("pytorch",), ("Discrete", "Box"), "vector", mpi=False, on_policy=False),
     Algorithm("her", ("pytorch",), ("Discrete", "Box"), "goal", mpi=False, on_policy=False),

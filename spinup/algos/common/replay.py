@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.envs.spaces import act_dtype, stored_dtype
 from spinup.utils.errors import SpinupError
-from spinup.utils.memory import size_text
+from spinup.utils.memory import check_memory, size_text
 
 if TYPE_CHECKING:
     from spinup.runs.pieces import Piece
@@ -241,6 +242,31 @@ class ReplayBuffer:
         """Continue from a saved buffer."""
         self.ring.load_state_dict(state["ring"])
         self.rng.bit_generator.state = state["rng"]
+
+
+def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> Any:
+    """Create a run's replay buffer from its spaces; check that it fits in memory."""
+    space, act_space = run.observation_space, run.action_space
+    buffer = buffer_class(
+        space.shape,
+        act_space.shape,
+        replay_size,
+        obs_dtype=stored_dtype(space),
+        act_dtype=act_dtype(act_space),
+        rng=run.seeds.generator("replay"),
+        **kwargs,
+    )
+    planned = min(buffer.ring.max_size, run.planned_steps)
+    check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
+    run.track(buffer=buffer)
+    first = max(run.config.get(name, 0) for name in ("update_after", "update_every"))
+    if first > run.planned_steps > 0:
+        run.logger.log(
+            f"This run takes no gradient step: it ends after {run.planned_steps} environment "
+            f"steps, and the first gradient step is due after {first}.",
+            "yellow",
+        )
+    return buffer
 
 
 def _transition(obs: Field, act: Field) -> dict[str, Field]:

@@ -17,7 +17,7 @@ from spinup.algos.pytorch.common.gradients import (
     frozen,
     over_shards,
 )
-from spinup.algos.pytorch.common.learners import target_copy
+from spinup.algos.pytorch.common.targets import target_copy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.ddpg.ddpg import ddpg_update
 from spinup.utils.mpi_pytorch import flatten

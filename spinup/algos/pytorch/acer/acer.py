@@ -29,8 +29,8 @@ from spinup.algos.pytorch.acer.core import chosen, logits
 from spinup.algos.pytorch.acer.retrace import compute_loss_q, policy_step, retrace
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.gradients import Adam
-from spinup.algos.pytorch.common.learners import polyak_update, target_copy
 from spinup.algos.pytorch.common.run import TorchRun
+from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.runs.arguments import training_function
 
 

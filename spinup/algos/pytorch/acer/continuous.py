@@ -4,7 +4,7 @@ import torch
 
 from spinup.algos.pytorch.acer.core import gaussian, log_density
 from spinup.algos.pytorch.acer.retrace import compute_loss_q, policy_step, retrace
-from spinup.algos.pytorch.common.learners import polyak_update
+from spinup.algos.pytorch.common.targets import polyak_update
 
 
 def continuous_loss_pi(phi, mu, x, x1, q1, v, q_opc, c=5.0):

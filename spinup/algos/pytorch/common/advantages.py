@@ -7,33 +7,12 @@ in an epoch are computed afterwards in one batched call, which is much faster.
 import numpy as np
 import torch
 
+from spinup.algos.common import epoch_buffer
 from spinup.algos.common.returns import gae
-from spinup.algos.common.rollout import Rollout
 
 
-class EpochBuffer:
-    """Stores an epoch's steps and computes GAE-lambda advantages and rewards-to-go.
-
-    It contains one rollout per local shard; `store` writes to the rollout of the active shard.
-    """
-
-    def __init__(self, run, loop):
-        self.loop, self.shards, self.device = loop, run.shards, run.device
-        steps = run.steps_per_shard // loop.num_envs
-        self.rollouts = run.rollouts = [Rollout(streams, steps) for streams in run.streams]
-
-    def store(self, obs, act, rew, val=None, logp=None):
-        """Append one step of every environment."""
-        loop = self.loop
-        self.rollouts[loop.shard].store(obs, act, rew, val, logp, loop.took)
-
-    def finish_path(self, i, last_obs):
-        """End environment i's path at the last stored step.
-
-        `last_obs` is None if the episode terminated: no reward follows. If the path was truncated,
-        V(last_obs) estimates the rewards that would have followed.
-        """
-        self.rollouts[self.loop.shard].finish_path(i, last_obs, i in self.loop.ended)
+class EpochBuffer(epoch_buffer.EpochBuffer):
+    """Stores an epoch's steps and computes GAE-lambda advantages and rewards-to-go."""
 
     def get(self, ac, gamma, lam):
         """Return one batch per local shard, a dict of tensors whose first axis is the batch.
@@ -41,7 +20,7 @@ class EpochBuffer:
         It contains `obs`, `act`, `ret`, `adv` (normalized over all shards), and the `logp` and
         `val` of the policy and the value function that collected the data.
         """
-        reward_scale = _reward_scale(self.rollouts, ac, gamma, self.shards)
+        reward_scale = self._reward_scale(ac, gamma)
         batches = []
         for rollout in self.rollouts:
             obs, act = observations(rollout, self.device), actions(rollout, self.device)
@@ -56,6 +35,15 @@ class EpochBuffer:
         self.shards.weigh([len(batch["obs"]) for batch in batches])
         normalize_advantages(batches, [batch["adv"] for batch in batches], self.shards)
         return batches
+
+    def _reward_scale(self, ac, gamma):
+        """Return 1 or, with `normalize_ret`, 1 / (standard deviation of the discounted returns)."""
+        ret_filter = getattr(ac, "ret_filter", None)
+        if ret_filter is None:
+            return 1.0
+        total = self.shards.sum(self.return_sums(gamma))
+        ret_filter.update(torch.as_tensor(total, device=ret_filter.std.device))
+        return 1.0 / float(ret_filter.std)
 
 
 def tensor(x, device="cpu"):
@@ -119,20 +107,6 @@ def normalize_advantages(batches, parts, shards):
     floor = 1e-8 + 1e-6 * abs(float(mean))
     for batch, x in zip(batches, parts, strict=True):
         batch["adv"] = ((wide(x) - mean) / (std + floor)).float().to(x.device)
-
-
-def _reward_scale(rollouts, ac, gamma, shards):
-    """Return 1 or, with `normalize_ret`, 1 / (standard deviation of the discounted returns)."""
-    ret_filter = getattr(ac, "ret_filter", None)
-    if ret_filter is None:
-        return 1.0
-    sums = []
-    for rollout in rollouts:
-        x = rollout.discounted_returns(gamma)
-        sums.append(np.array([len(x), x.sum(), np.square(x).sum()]))
-    total = torch.as_tensor(shards.sum(sums), device=ret_filter.std.device)
-    ret_filter.update(total)
-    return 1.0 / float(ret_filter.std)
 
 
 def update_normalizer(ac, batches, shards):

@@ -3,8 +3,6 @@
 import torch
 
 from spinup.algos.common import replay
-from spinup.envs.spaces import act_dtype, stored_dtype
-from spinup.utils.memory import check_memory
 
 
 class ReplayBuffer(replay.ReplayBuffer):
@@ -32,25 +30,4 @@ class ReplayBuffer(replay.ReplayBuffer):
 
 def make_replay_buffer(run, replay_size, **kwargs):
     """Create a run's replay buffer from its spaces; check that it fits in memory."""
-    space, act_space = run.observation_space, run.action_space
-    buffer = ReplayBuffer(
-        space.shape,
-        act_space.shape,
-        replay_size,
-        obs_dtype=stored_dtype(space),
-        act_dtype=act_dtype(act_space),
-        rng=run.seeds.generator("replay"),
-        device=run.device,
-        **kwargs,
-    )
-    planned = min(buffer.ring.max_size, run.planned_steps)
-    check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
-    run.track(buffer=buffer)
-    first = max(run.config.get(name, 0) for name in ("update_after", "update_every"))
-    if first > run.planned_steps > 0:
-        run.logger.log(
-            f"This run takes no gradient step: it ends after {run.planned_steps} environment "
-            f"steps, and the first gradient step is due after {first}.",
-            "yellow",
-        )
-    return buffer
+    return replay.for_run(ReplayBuffer, run, replay_size, device=run.device, **kwargs)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
 from spinup.algos.common.numpy_net import gumbel_argmax, normalizer
+from spinup.algos.common.shapes import combined_shape as combined_shape
 
 
 class _Tanh(torch.autograd.Function):
@@ -40,13 +41,6 @@ class Tanh(nn.Tanh):
     def forward(self, x):
         """Return tanh(x), for any shape."""
         return torch.tanh(x) if x.is_cuda else _Tanh.apply(x)
-
-
-def combined_shape(length, shape=None):
-    """Return a buffer's shape: `length` entries of `shape` (None, an int or a tuple)."""
-    if shape is None:
-        return (length,)
-    return (length, shape) if np.isscalar(shape) else (length, *shape)
 
 
 def mlp(sizes, activation, output_activation=nn.Identity):

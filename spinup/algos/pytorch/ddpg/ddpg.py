@@ -17,15 +17,16 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from spinup.algos.common.exploration import NoisyPolicy
+from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
-from spinup.algos.pytorch.common.exploration import NoisyPolicy
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.learners import Learner, polyak_update, target_copy
 from spinup.algos.pytorch.common.nets import flat
 from spinup.algos.pytorch.common.run import TorchRun
+from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.ddpg import core
 from spinup.algos.pytorch.ddpg.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function

@@ -19,14 +19,15 @@ import torch
 from torch import nn
 from torch.nn.functional import huber_loss, mse_loss
 
+from spinup.algos.common.exploration import EpsilonGreedy
+from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.compiling import compiled
-from spinup.algos.pytorch.common.exploration import EpsilonGreedy
 from spinup.algos.pytorch.common.gradients import Adam, clip_grad_norm
-from spinup.algos.pytorch.common.learners import Learner, polyak_update, target_copy
 from spinup.algos.pytorch.common.run import TorchRun
+from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn import core
 from spinup.algos.pytorch.dqn.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function

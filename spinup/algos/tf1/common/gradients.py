@@ -1,13 +1,20 @@
-"""Gradient steps in a graph: Adam with torch's formula, and gradients as one flat vector.
+"""Gradient steps in a graph, on one shard or many.
 
     step = q_optimizer.minimize(loss_q, q_vars)    # an operation: run it to take a step
 
-On-policy updates average the gradients of all shards before the step. `flat_gradient` returns one
-vector, `shard_mean` averages it over shards in NumPy, and `apply_flat` takes the step.
+On-policy updates average the gradients of all shards before the step. An `Objective` contains the
+functions of one loss:
+
+    loss_v = objective(compute_loss_v(ac, batch), batch, vf_optimizer)
+    grads = [loss_v.gradient(batch) for batch in batches]
+    loss_v.step({"grad": shard_mean(grads, shards)})
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from spinup.algos.tf1.common.graph import Function
 from spinup.utils.tf import tf
 
 
@@ -18,8 +25,16 @@ class Adam:
     it, so the same epsilon would mean different steps.
     """
 
-    def __init__(self, lr, name="adam", betas=(0.9, 0.999), eps=1e-8):
-        self.lr, self.name, self.betas, self.eps = lr, name, betas, eps
+    def __init__(self, lr, name, betas=(0.9, 0.999), eps=1e-8):
+        self.name, self.betas, self.eps = name, betas, eps
+        with tf.variable_scope(f"optimizers/{name}"):
+            self.lr = _slot("lr", (), lr)
+            value = tf.placeholder(tf.float32, ())
+            self._set_lr = Function({"lr": value}, [], [self.lr.assign(value).op])
+
+    def set_lr(self, lr):
+        """Change the learning rate."""
+        self._set_lr({"lr": np.float32(lr)})
 
     def minimize(self, loss, params):
         """Return the operation that takes one step along the gradient of `loss`."""
@@ -27,7 +42,7 @@ class Adam:
 
     def apply(self, grads, params):
         """Return the operation that takes one step with these gradients."""
-        (beta1, beta2), lr = self.betas, tf.convert_to_tensor(self.lr, tf.float32)
+        beta1, beta2 = self.betas
         with tf.variable_scope(f"optimizers/{self.name}", reuse=tf.AUTO_REUSE):
             t = _slot("step", ()).assign_add(1.0)
             # The kernel computes lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon).
@@ -41,7 +56,7 @@ class Adam:
                         v=_slot(f"{p.op.name}/v", p.shape).handle,
                         beta1_power=power1,
                         beta2_power=power2,
-                        lr=lr,
+                        lr=self.lr.read_value(),
                         beta1=beta1,
                         beta2=beta2,
                         epsilon=epsilon,
@@ -52,11 +67,10 @@ class Adam:
             )
 
 
-def _slot(name, shape):
-    """Return one of the optimizer's variables, which starts at zero."""
-    return tf.get_variable(
-        name, shape, tf.float32, tf.zeros_initializer(), trainable=False, use_resource=True
-    )
+def _slot(name, shape, value=0.0):
+    """Return one of the optimizer's variables."""
+    start = tf.constant_initializer(value)
+    return tf.get_variable(name, shape, tf.float32, start, trainable=False, use_resource=True)
 
 
 def gradients(loss, params):
@@ -84,16 +98,33 @@ def unflatten(flat, like):
     ]
 
 
-def flat_gradient(loss, params):
-    """Return the gradient as one vector."""
-    return flatten(gradients(loss, params))
+class Objective(NamedTuple):
+    """The functions of one loss, for batches of arrays."""
+
+    value: Function  # batch -> loss and info, as a dict
+    gradient: Function  # batch -> gradient as one vector, and info
+    step: Function | None  # takes a gradient step with {"grad": vector}
+    params: list[Any]  # the variables that the gradient refers to
 
 
-def apply_flat(optimizer, flat, params, max_grad_norm=None):
-    """Return the operation that takes a step with a flat gradient, clipped to `max_grad_norm`."""
+def objective(loss, batch, optimizer=None, max_grad_norm=None):
+    """Build the functions of a loss, a tensor or a pair (loss, info) of tensors.
+
+    Gradients are clipped to `max_grad_norm` before a step; None does not clip. Without an
+    optimizer, there is no `step`.
+    """
+    loss, info = loss if isinstance(loss, tuple) else (loss, {})
+    params = trainable(loss)
+    flat = grad = tf.placeholder(tf.float32, (None,))
     if max_grad_norm is not None:
-        flat = flat * tf.minimum(max_grad_norm / (tf.norm(flat) + 1e-6), 1.0)
-    return optimizer.apply(unflatten(flat, params), params)
+        grad = flat * tf.minimum(max_grad_norm / (tf.norm(flat) + 1e-6), 1.0)
+    step = optimizer and optimizer.apply(unflatten(grad, params), params)
+    return Objective(
+        Function(batch, {"loss": loss, **info}),
+        Function(batch, {"grad": flatten(gradients(loss, params)), **info}),
+        step and Function({"grad": flat}, [], [step]),
+        params,
+    )
 
 
 def shard_mean(parts, shards):
@@ -101,11 +132,18 @@ def shard_mean(parts, shards):
     return parts[0] if shards.count == 1 else shards.mean([np.asarray(part) for part in parts])
 
 
-def evaluate(loss, batches, shards):
-    """Compute a loss and its info, a `Function` that returns both as a dict, over all shards."""
+def evaluate(objective, batches, shards):
+    """Compute loss and info over all shards."""
     parts, names = [], []
     for batch in batches:
-        found = loss(batch)
+        found = objective.value(batch)
         names = list(found)
         parts.append(np.array(list(found.values()), np.float32))
-    return dict(zip(names, shard_mean(parts, shards), strict=True))
+    mean = shard_mean(parts, shards)
+    return mean[0], dict(zip(names[1:], mean[1:], strict=True))
+
+
+def gradient_step(objective, batches, shards):
+    """Take one step with the gradient of the mean loss over all shards."""
+    grads = [objective.gradient(batch)["grad"] for batch in batches]
+    objective.step({"grad": shard_mean(grads, shards)})

@@ -13,7 +13,6 @@ import numpy as np
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
-_SEED = "spinup/seed"  # graph collection that contains the placeholder of the seed
 # A random op -> its twin that computes the same distribution from a seed.
 _STATELESS = {
     "RandomStandardNormal": tf.raw_ops.StatelessRandomNormal,
@@ -33,11 +32,22 @@ def require_graph():
         )
 
 
-def _seed():
-    """Return the default graph's seed placeholder, two integers; create it at its first use."""
-    if not tf.get_collection(_SEED):
-        tf.add_to_collection(_SEED, tf.placeholder(tf.int32, (2,), name="seed"))
-    return tf.get_collection(_SEED)[0]
+def records(graph, kind):
+    """Return the graph's list of Python objects of one kind, to read or to append to.
+
+    TensorFlow's own collections would be saved with the graph, and can contain only tensors.
+    """
+    if not hasattr(graph, "spinup_records"):
+        graph.spinup_records = {}
+    return graph.spinup_records.setdefault(kind, [])
+
+
+def _seed(graph):
+    """Return the graph's seed placeholder, two integers; create it at its first use."""
+    found = records(graph, "seed")
+    if not found:
+        found.append(tf.placeholder(tf.int32, (2,), name="seed"))
+    return found[0]
 
 
 def use_seeds(graph):
@@ -45,21 +55,25 @@ def use_seeds(graph):
     with graph.as_default(), tf.control_dependencies(None):
         stateful = [op for op in graph.get_operations() if op.type in _STATELESS]
         for i, op in enumerate(stateful):
-            seed = _seed() + tf.constant([i, 0])  # every op draws different numbers
+            seed = _seed(graph) + tf.constant([i, 0])  # every op draws different numbers
             with graph.control_dependencies(op.control_inputs):
-                kwargs = {"minval": op.inputs[1], "maxval": op.inputs[2]} if "Int" in op.type else {}
-                if op.type == "Multinomial":
-                    kwargs = {"logits": op.inputs[0], "num_samples": op.inputs[1]}
-                    kwargs["output_dtype"] = op.outputs[0].dtype
-                else:
-                    kwargs |= {"shape": op.inputs[0]}
-                    if "Int" not in op.type:
-                        kwargs["dtype"] = op.outputs[0].dtype
-                drawn = _STATELESS[op.type](seed=seed, **kwargs)
+                drawn = _STATELESS[op.type](seed=seed, **_arguments(op))
             for user in op.outputs[0].consumers():
                 for j, tensor in enumerate(user.inputs):
                     if tensor is op.outputs[0]:
                         user._update_input(j, drawn)
+
+
+def _arguments(op):
+    """Return the arguments of the stateless twin of a random op."""
+    if op.type == "Multinomial":
+        logits, num_samples = op.inputs
+        return {
+            "logits": logits, "num_samples": num_samples, "output_dtype": op.outputs[0].dtype
+        }  # fmt: skip
+    if op.type == "RandomUniformInt":
+        return dict(zip(("shape", "minval", "maxval"), op.inputs, strict=True))
+    return {"shape": op.inputs[0], "dtype": op.outputs[0].dtype}
 
 
 def _ancestors(outputs):
@@ -87,13 +101,17 @@ class Function:
         self._session = None
 
     def __call__(self, batch, rng=None):
-        """Return the outputs for a batch (names -> arrays); `rng` draws the seed of random ops."""
+        """Return the outputs for a batch (names -> arrays); `rng` draws the seed of random ops.
+
+        Without `rng`, a graph with random ops returns the same outputs every time.
+        """
         session = tf.get_default_session()
         if session is not self._session:
             self._prepare(session)
         arrays = [batch[name] for name in self._names]
         if self._seeded:
-            arrays.append(rng.integers(2**31, size=2, dtype=np.int32))
+            seed = (0, 0) if rng is None else rng.integers(2**31, size=2)
+            arrays.append(np.array(seed, np.int32))
         return self._call(*arrays)
 
     def _prepare(self, session):
@@ -103,13 +121,15 @@ class Function:
         needed = _ancestors([*tensors, *self.ops])
         self._names = [name for name, x in self.inputs.items() if x.op.name in needed]
         feeds = [self.inputs[name] for name in self._names]
-        seeds = session.graph.get_collection(_SEED)
+        seeds = records(session.graph, "seed")
         self._seeded = bool(seeds) and seeds[0].op.name in needed
         call = session.make_callable([*tensors, *self.ops], feeds + seeds[: self._seeded])
         n, names = len(tensors), list(self.outputs) if isinstance(self.outputs, dict) else None
 
         def run(*arrays):
             results = call(*arrays)[:n]
-            return results[0] if single else dict(zip(names, results)) if names else results
+            if single:
+                return results[0]
+            return results if names is None else dict(zip(names, results, strict=True))
 
         self._call, self._session = run, session

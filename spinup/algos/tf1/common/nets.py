@@ -11,20 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from spinup.algos.tf1.common.graph import require_graph
+from spinup.algos.common.shapes import combined_shape
+from spinup.algos.tf1.common.graph import records, require_graph
+from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
-_MLPS, _POLICIES, _FILTERS = "spinup/mlps", "spinup/policies", "spinup/filters"  # collections
 HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 # ---- placeholders
-
-
-def combined_shape(length, shape=None):
-    """Return a buffer's shape: `length` entries of `shape` (None, an int or a tuple)."""
-    if shape is None:
-        return (length,)
-    return (length, shape) if np.isscalar(shape) else (length, *shape)
 
 
 def placeholder(dim=None):
@@ -84,7 +78,7 @@ def mlp(x, hidden_sizes=(32,), activation=tf.tanh, output_activation=None):
         last = j == len(hidden_sizes) - 1
         x, layer = dense(x, int(size), output_activation if last else activation)
         layers.append(layer)
-    tf.add_to_collection(_MLPS, _Mlp(x, first, layers))
+    records(x.graph, "mlps").append(_Mlp(x, first, layers))
     return x
 
 
@@ -145,7 +139,7 @@ def flat_obs(x, normalize=False):
     clip = ObsFilter._field_defaults["clip"]
     limit = tf.where(sums[0] > 0, clip, np.inf)  # raw observations are not clipped
     x = tf.clip_by_value((x - mean) / std, -limit, limit)
-    tf.add_to_collection(_FILTERS, ObsFilter(x, mean, std, sums))
+    records(x.graph, "filters").append(ObsFilter(x, mean, std, sums))
     return x
 
 
@@ -171,20 +165,21 @@ class Known(NamedTuple):
 
 def remember(pi, mode, entropy, info, kind, **parts):
     """Describe the policy `pi` for `known`."""
-    tf.add_to_collection(_POLICIES, Known(pi, mode, entropy, info, kind, parts))
+    records(pi.graph, "policies").append(Known(pi, mode, entropy, info, kind, parts))
 
 
 def known(pi):
     """Return the description of the policy tensor `pi`; None if the library did not build it."""
-    return next((k for k in pi.graph.get_collection(_POLICIES) if k.pi is pi), None)
+    return next((k for k in records(pi.graph, "policies") if k.pi is pi), None)
 
 
-def _find(collection, output):
-    return next((x for x in output.graph.get_collection(collection) if x.output is output), None)
+def _find(kind, output):
+    return next((x for x in records(output.graph, kind) if x.output is output), None)
 
 
-_NAMES = {"tanh": "tanh", "relu": "relu", "elu": "elu", "sigmoid": "sigmoid", "identity": "identity"}
-_NAMES |= {"swish": "silu", "silu": "silu"}
+# Names of TensorFlow's activation functions -> names in `numpy_actor`.
+_NAMES = {name: name for name in ("tanh", "relu", "elu", "sigmoid", "identity", "selu", "softplus")}
+_NAMES |= {"swish": "silu", "silu": "silu", "softsign": "softsign", "relu6": "relu6"}
 
 
 def describe(policy):
@@ -199,18 +194,28 @@ def describe(policy):
         return name
 
     for name, part in policy.parts.items():
-        record = _find(_MLPS, part) if isinstance(part, tf.Tensor) else None
+        if isinstance(part, tuple):  # a single layer
+            kernel, bias, activation = part
+            if activation is not None:
+                return None, {}
+            found[name] = [key(f"{name}.weight", kernel), key(f"{name}.bias", bias)]
+            continue
+        record = _find("mlps", part) if isinstance(part, tf.Tensor) else None
         if record is None:
             found[name] = key(name, part) if isinstance(part, tf.Variable | np.ndarray) else part
             continue
         found[name] = []
         for j, (kernel, bias, activation) in enumerate(record.layers):
-            word = _NAMES.get(getattr(activation, "__name__", "")) if activation else "identity"
-            if word is None or not (activation is None or _is_tensorflows(activation)):
+            word = "identity" if activation is None else _name(activation)
+            if word is None:
                 return None, {}
             names = key(f"{name}.{j}.weight", kernel), key(f"{name}.{j}.bias", bias)
             found[name].append([*names, word])
-        obs_filter = _find(_FILTERS, record.input)
+        if policy.kind == "deterministic":  # its last tanh is implied
+            if found[name][-1][-1] != "tanh":
+                return None, {}
+            found[name][-1][-1] = "identity"
+        obs_filter = _find("filters", record.input)
         if obs_filter is not None:
             found["obs_mean"] = key("obs_mean", obs_filter.mean)
             found["obs_std"] = key("obs_std", obs_filter.std)
@@ -218,8 +223,11 @@ def describe(policy):
     return found, arrays
 
 
-def _is_tensorflows(function):
-    return str(getattr(function, "__module__", "")).startswith("tensorflow.")
+def _name(activation):
+    """Return the name of one of TensorFlow's activation functions; None for any other function."""
+    if not str(getattr(activation, "__module__", "")).startswith("tensorflow."):
+        return None
+    return _NAMES.get(activation.__name__)
 
 
 def gaussian_likelihood(x, mu, log_std):
@@ -379,9 +387,17 @@ def flat(values):
     return tf.reshape(values, [-1])
 
 
-def entropy(ac):
-    """Return a batch's mean entropy; for a user's policy, estimated from the sampled actions."""
+def entropy(ac, ent_coef=0.0):
+    """Return a batch's mean entropy; for a user's policy, estimated from the sampled actions.
+
+    The gradient of that estimate is wrong for discrete actions, so an entropy bonus is refused.
+    """
     policy = known(ac.pi)
+    if policy is None and ent_coef:
+        raise SpinupError(
+            f"ent_coef={ent_coef} needs the policy's entropy, which a policy function of your own "
+            "does not return: use ent_coef=0"
+        )
     return tf.reduce_mean(-flat(ac.logp_pi) if policy is None else policy.entropy)
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from spinup.algos.tf1.common.nets import get_vars
+from spinup.algos.tf1.common.graph import records
+from spinup.algos.tf1.common.nets import flat, get_vars
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
@@ -35,7 +36,7 @@ class Networks:
     def __init__(self, actor_critic, kwargs, scope, obs, act, names):
         self.actor_critic, self.kwargs, self.scope = actor_critic, kwargs, scope
         self.obs, self.act, self.names = obs, act, names
-        self(obs, act)  # creates the variables
+        self.built = self(obs, act)  # creates the variables
 
     def __call__(self, obs, act):
         """Build the networks; return the graph function's tensors by name."""
@@ -57,7 +58,7 @@ class Networks:
     def twin_q(self, obs, act):
         """Return both critics' values."""
         found = self(obs, act)
-        return found["q1"], found["q2"]
+        return flat(found["q1"]), flat(found["q2"])
 
 
 def outputs(tensors, names):
@@ -74,12 +75,9 @@ def outputs(tensors, names):
 def target_copy(ac):
     """Build a copy of the networks; it starts equal, and only `polyak_update` changes it."""
     ac_targ = Networks(ac.actor_critic, ac.kwargs, "target", ac.obs, ac.act, ac.names)
-    tf.add_to_collection(START, lambda: _pairwise(ac, ac_targ, lambda p, p_targ: p))
+    start = records(ac.obs.graph, "start")  # run after the variables' initializers
+    start.append(_pairwise(ac, ac_targ, lambda p, p_targ: p))
     return ac_targ
-
-
-# Graph collection of functions that return operations to run after the variables' initializers.
-START = "spinup/start"
 
 
 def polyak_update(ac, ac_targ, polyak):

@@ -3,8 +3,9 @@
 import numpy as np
 
 from spinup.algos.tf1.common import nets
-from spinup.algos.tf1.common.graph import Function, use_seeds
-from spinup.algos.tf1.common.networks import START, ActorCritic, Networks, outputs
+from spinup.algos.tf1.common.acting import NetPolicy, make_policy
+from spinup.algos.tf1.common.graph import Function, records, use_seeds
+from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import broadcast, num_procs
@@ -70,7 +71,7 @@ class TfRun(Run):
             self.ac = ActorCritic(obs, act, **{**missing, **found})
         else:
             self.ac = Networks(actor_critic, kwargs, "main", obs, act, names)
-            found = self.ac(obs, act)
+            found = self.ac.built
         self._found = {k: x for k, x in found.items() if isinstance(x, tf.Tensor)}
         return self.ac
 
@@ -91,9 +92,11 @@ class TfRun(Run):
     def _start(self):
         variables = tf.global_variables()
         start = tf.group(*(v.initializer for v in variables))
-        later = [make() for make in tf.get_collection(START)]
+        later = records(self.graph, "start")
         self.variables = Variables(variables)
         self.track(variables=self.variables)
+        filters = [v for v in variables if "_filter/" in v.name]
+        self._must_be_finite = {v.op.name for v in (*tf.trainable_variables(), *filters)}
         saved = self._saver_arguments()
         use_seeds(self.graph)
         init = self.seeds.generator("init")
@@ -104,10 +107,15 @@ class TfRun(Run):
         self.logger.setup_tf_saver(self.session, **saved, policy_meta=self.policy_meta())
 
     def _saver_arguments(self):
-        policy = nets.known(self._found["pi"])
+        """Return what is saved as the policy; called before the graph is complete."""
+        policy, made = nets.known(self._found["pi"]), make_policy(self.ac)
         if policy is not None:
             self._found["mu"] = policy.mode
-        return {"inputs": {"x": self.ac.obs, "a": self.ac.act}, "outputs": self._found}
+        return {
+            "inputs": {"x": self.ac.obs, "a": self.ac.act},
+            "outputs": self._found,
+            "actor": made.actor if isinstance(made, NetPolicy) else None,
+        }
 
     def seed_backend(self, rng):
         """Start a new sequence of seeds for the random ops of updates."""
@@ -116,7 +124,7 @@ class TfRun(Run):
     def check_parameters(self):
         """Before anything is saved, stop the run with an error if a parameter is not finite."""
         for name, value in self.variables.state_dict().items():
-            if not name.startswith("optimizers/") and not np.isfinite(value).all():
+            if name in self._must_be_finite and not np.isfinite(value).all():
                 raise TrainingDiverged(
                     f"the parameter {name} is not finite, so {self.algo} stopped; the last good "
                     f"checkpoint is in {self.output_dir}"
@@ -128,13 +136,22 @@ class Variables:
 
     def __init__(self, variables):
         self.names = [v.op.name for v in variables]
-        self.dtypes = [v.dtype.base_dtype.as_numpy_dtype for v in variables]
         self._read = Function({}, [v.read_value() for v in variables])
         values = {v.op.name: tf.placeholder(v.dtype.base_dtype, v.shape) for v in variables}
+        self._get = {v.op.name: Function({}, v.read_value()) for v in variables}
         self._set = {
             v.op.name: Function({"value": values[v.op.name]}, [], [v.assign(values[v.op.name]).op])
             for v in variables
         }
+
+    def get(self, name):
+        """Return one variable's value."""
+        return self._get[name]({})
+
+    def set(self, values):
+        """Set some of the variables."""
+        for name, value in values.items():
+            self._set[name]({"value": value})
 
     def state_dict(self):
         """Return every variable's value."""
@@ -144,8 +161,7 @@ class Variables:
         """Set every variable."""
         if set(state) != set(self.names):
             raise ValueError("the saved networks have other variables")
-        for name, value in state.items():
-            self._set[name]({"value": value})
+        self.set(state)
 
     def sync(self):
         """Copy process 0's values to every process."""

@@ -1,18 +1,24 @@
 """Exploration policies for training: sampled, noisy or epsilon-greedy."""
 
+from typing import Any
+
+import numpy as np
 from gymnasium.spaces import Box
 
-from spinup.algos.pytorch.common.qnets import bounds
+
+def half_range(action_space: Box) -> np.ndarray:
+    """Return half the width of every dimension of a Box, as float32."""
+    return ((action_space.high - action_space.low) / 2).astype(np.float32)
 
 
 class SampledPolicy:
     """Explores by sampling a stochastic policy; clips continuous actions to the bounds."""
 
-    def __init__(self, policy, action_space):
+    def __init__(self, policy: Any, action_space: Any):
         self.policy, self.space = policy, action_space if isinstance(action_space, Box) else None
         self.begin, self.renew = policy.begin, policy.renew
 
-    def __call__(self, obs, rng):
+    def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Sample actions."""
         act, space = self.policy(obs, rng)[0], self.space
         return act if space is None else act.reshape(-1, *space.shape).clip(space.low, space.high)
@@ -21,14 +27,13 @@ class SampledPolicy:
 class NoisyPolicy:
     """Adds Gaussian noise, in units of half each dimension's range, to a deterministic policy."""
 
-    def __init__(self, policy, action_space, act_noise):
+    def __init__(self, policy: Any, action_space: Box, act_noise: float):
         self.policy = policy
-        limit, _ = bounds(action_space)
-        self.std = act_noise * limit.numpy().reshape(action_space.shape)
+        self.std = act_noise * half_range(action_space)
         self.low, self.high = action_space.low, action_space.high
         self.begin, self.renew = policy.begin, policy.renew
 
-    def __call__(self, obs, rng):
+    def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return noisy actions within the bounds."""
         act = self.policy(obs, rng)[0].reshape(-1, *self.std.shape)
         noise = rng.standard_normal(act.shape, dtype="float32")
@@ -43,11 +48,11 @@ class EpsilonGreedy:
     The training loop sets `epsilon`. Acting never changes it, so evaluation cannot change it.
     """
 
-    def __init__(self, policy, n_actions, epsilon=1.0):
+    def __init__(self, policy: Any, n_actions: int, epsilon: float = 1.0):
         self.policy, self.n_actions, self.epsilon = policy, n_actions, epsilon
         self.begin, self.renew = policy.begin, policy.renew
 
-    def __call__(self, obs, rng):
+    def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return actions; each is random or greedy, independently of the others."""
         explores = rng.random(len(obs)) < self.epsilon
         if explores.all():

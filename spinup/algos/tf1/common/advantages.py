@@ -1,0 +1,113 @@
+"""Converting an epoch's data to the batches that on-policy updates learn from.
+
+While the policy is fixed, acting needs only actions. The values and log-probabilities of all steps
+in an epoch are computed afterwards in one batched call, which is much faster.
+"""
+
+import numpy as np
+
+from spinup.algos.common.epoch_buffer import EpochBuffer as Epochs
+from spinup.algos.common.returns import gae
+from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common.graph import Function
+
+
+class EpochBuffer(Epochs):
+    """Stores an epoch's steps and computes GAE-lambda advantages and rewards-to-go."""
+
+    def __init__(self, run, loop, ac):
+        super().__init__(run, loop)
+        self.run, self.dtypes = run, {k: x.dtype.as_numpy_dtype for k, x in run.batch().items()}
+        self._value = Function({"obs": ac.obs}, nets.flat(ac.v))
+        self._logp = Function({"obs": ac.obs, "act": ac.act}, nets.flat(ac.logp))
+
+    def get(self, gamma, lam):
+        """Return one batch per local shard, a dict of arrays whose first axis is the batch.
+
+        It contains `obs`, `act`, `ret`, `adv` (normalized over all shards), and the `logp` and
+        `val` of the policy and the value function that collected the data.
+        """
+        reward_scale = self._reward_scale(gamma)
+        batches = []
+        for rollout in self.rollouts:
+            obs = rollout.flat(rollout.obs).astype(self.dtypes["obs"])
+            act = rollout.flat(rollout.act).astype(self.dtypes["act"])
+            val, last_vals = self._values(rollout, obs)
+            adv, ret = np.zeros(rollout.rew.shape), np.zeros(rollout.rew.shape)
+            for path, last_val in zip(rollout.paths, last_vals, strict=True):
+                rew = rollout.rew[path.rows] * reward_scale
+                adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
+            rows = {"adv": adv, "ret": ret, "val": val}
+            batch = {name: rollout.flat(x).astype(np.float32) for name, x in rows.items()}
+            logp = self._logp({"obs": obs, "act": act}, self.run.noise)
+            batches.append({"obs": obs, "act": act, "logp": logp, **batch})
+        self.shards.weigh([len(batch["obs"]) for batch in batches])
+        normalize_advantages(batches, self.shards)
+        return batches
+
+    def _values(self, rollout, obs):
+        """Return the values, (steps, num_envs), and the value after the end of each path.
+
+        The latter is 0 if the episode terminated, V(last observation) if the path was truncated.
+        """
+        last_obs = [path.last_obs[None] for path in rollout.paths if path.last_obs is not None]
+        every = self._value(
+            {"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, self.run.noise
+        )
+        remaining = iter(every[len(obs) :].tolist())
+        after = [0.0 if path.last_obs is None else next(remaining) for path in rollout.paths]
+        return rollout.unflat(every[: len(obs)]), after
+
+    def _reward_scale(self, gamma):
+        """Return 1 or, with `normalize_ret`, 1 / (standard deviation of the discounted returns)."""
+        variables = self.run.variables
+        if "ret_filter/sums" not in variables.names:
+            return 1.0
+        sums = variables.get("ret_filter/sums") + self.shards.sum(self.return_sums(gamma))
+        std = float(_mean_and_std(sums)[1][0])
+        variables.set({"ret_filter/sums": sums, "ret_filter/std": np.array(std)})
+        return 1.0 / std
+
+
+def normalize_advantages(batches, shards):
+    """Normalize `adv` to mean 0 and standard deviation 1 over all shards.
+
+    A constant vector becomes zeros, and so does a batch of one.
+    """
+    parts = [batch["adv"].astype(np.float64) for batch in batches]
+    count, total = shards.sum([np.array([len(x), x.sum()]) for x in parts])
+    mean = total / count
+    squares = shards.sum([np.array(np.square(x - mean).sum()) for x in parts])
+    # relative to the mean: otherwise, rounding noise in a constant vector would be scaled up to 1
+    floor = 1e-8 + 1e-6 * abs(float(mean))
+    for batch, x in zip(batches, parts, strict=True):
+        batch["adv"] = ((x - mean) / (np.sqrt(squares / count) + floor)).astype(np.float32)
+
+
+def update_normalizer(run, batches):
+    """Add an epoch's observations to the statistics of the policy's observation filter, if any.
+
+    Call this after the update. The filter stays fixed while data is collected and learned from, so
+    that the probability ratios compare two policies, not two filters.
+    """
+    if "obs_filter/sums" not in run.variables.names:
+        return
+    parts = []
+    for batch in batches:
+        x = batch["obs"].reshape(len(batch["obs"]), -1).astype(np.float64)
+        parts.append(np.concatenate([[len(x)], x.sum(0), np.square(x).sum(0)]))
+    sums = run.variables.get("obs_filter/sums") + run.shards.sum(parts)
+    mean, std = _mean_and_std(sums)
+    new = {"sums": sums, "mean": mean.astype(np.float32), "std": std.astype(np.float32)}
+    run.variables.set({f"obs_filter/{name}": x for name, x in new.items()})
+
+
+def _mean_and_std(sums):
+    """Return mean and standard deviation (1 if there is none beyond rounding errors).
+
+    `sums` contains the count, the sums and the sums of squares.
+    """
+    dim = len(sums) // 2
+    mean = sums[1 : dim + 1] / sums[0]
+    var = sums[dim + 1 :] / sums[0] - np.square(mean)
+    return mean, np.sqrt(np.where(var > 1e-30 + 1e-12 * np.square(mean), var, 1.0))

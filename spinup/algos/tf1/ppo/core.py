@@ -1,0 +1,41 @@
+"""PPO's networks, and the names that user code imports from here."""
+
+from gymnasium.spaces import Box, Discrete
+
+from spinup.algos.common.minibatches import minibatches
+from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.tf1.common.nets import (
+    combined_shape,
+    count_vars,
+    gaussian_likelihood,
+    get_vars,
+    mlp,
+    mlp_actor_critic,
+    mlp_categorical_policy,
+    mlp_gaussian_policy,
+    placeholder,
+    placeholder_from_space,
+    placeholders,
+    placeholders_from_spaces,
+)
+from spinup.algos.tf1.common.path_buffer import PathBuffer as PPOBuffer
+
+__all__ = [
+    "Box",
+    "Discrete",
+    "PPOBuffer",
+    "combined_shape",
+    "count_vars",
+    "discount_cumsum",
+    "gaussian_likelihood",
+    "get_vars",
+    "minibatches",
+    "mlp",
+    "mlp_actor_critic",
+    "mlp_categorical_policy",
+    "mlp_gaussian_policy",
+    "placeholder",
+    "placeholder_from_space",
+    "placeholders",
+    "placeholders_from_spaces",
+]
