@@ -3,6 +3,7 @@
     python benchmarks/learn.py                      # every row of the table
     python benchmarks/learn.py ppo CartPole-v1      # one row
     python benchmarks/learn.py trpo                 # all rows of one algorithm
+    python benchmarks/learn.py ppo_tf1              # the same presets on TensorFlow
 
 Each row has one preset (`spinup/presets/<algo>-<env>.json`). A gate trains seeds 0, 1 and 2 for the
 row's number of environment steps, then plays the FINAL policy deterministically in a fresh
@@ -60,6 +61,12 @@ GATES = [
     ("acer", "Pendulum-v1", 100_000, -250, -170),
     ("her", "spinup/BitFlip-v0", 40_000, 0.8, 0.95),
 ]
+# The TensorFlow twins: the same presets, on the environments that need no minutes per seed.
+SHORT = ("CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5")
+TWINS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+GATES += [
+    (f"{algo}_tf1", env, *rest) for algo, env, *rest in GATES if algo in TWINS and env in SHORT
+]
 # Rows that need more than this project installs; they run only when they are named.
 ON_DEMAND = [
     ("her", "FetchReach-v4", 10_000, 0.9, 1.0),  # gymnasium-robotics, which needs mujoco < 4
@@ -72,20 +79,21 @@ def file_name(algo, env):
 
 
 def preset_path(algo, env):
-    """The hyperparameters of a row."""
-    return Path(__file__).parents[1] / "spinup" / "presets" / file_name(algo, env)
+    """The hyperparameters of a row; both backends have the same."""
+    name = file_name(algo.removesuffix("_tf1"), env)
+    return Path(__file__).parents[1] / "spinup" / "presets" / name
 
 
 def train_and_evaluate(algo, env_id, steps, seed, overrides):
     """One seed, in this process: train for `steps`, play the final policy, return what happened."""
     import numpy as np
-    import torch
 
     from spinup import registry
-    from spinup.algos.pytorch.common.acting import make_get_action
     from spinup.envs import adapt_env, make_env
     from spinup.policies.activations import activation
+    from spinup.policies.loading import load_policy_and_env
 
+    name, backend = registry.resolve(algo)
     config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}
     assert config.pop("env", env_id) == env_id
     per_epoch = config.get("steps_per_epoch", 4000)
@@ -93,21 +101,21 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
     ac_kwargs = dict(config.pop("ac_kwargs", {}))
     if "activation" in ac_kwargs:
-        ac_kwargs["activation"] = activation(ac_kwargs["activation"], "pytorch")
+        ac_kwargs["activation"] = activation(ac_kwargs["activation"], backend)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        ac = registry.load(algo, "pytorch")(
+        registry.load(name, backend)(
             lambda: make_env(env_id),
             ac_kwargs=ac_kwargs,
             seed=seed,
             logger_kwargs={"output_dir": folder, "quiet": True},
             **config,
         )
+        train_seconds = time.monotonic() - start
         progress = Path(folder, "progress.txt").read_text().splitlines()
-    train_seconds = time.monotonic() - start
+        _, get_action = load_policy_and_env(folder, None, deterministic=True)
     env = adapt_env(make_env(env_id))
-    get_action = make_get_action(ac, deterministic=True, action_space=env.action_space)
-    goal_env = registry.get(algo).observation == "goal"
+    goal_env = registry.get(name).observation == "goal"
     returns = []
     for episode in range(100 if env_id == "Pendulum-v1" or goal_env else 20):
         o, ended, ret = env.reset(seed=1_000_000 + episode)[0], False, 0.0
@@ -127,7 +135,6 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
         "steps": int(float(progress[-1].split("\t")[headers.index("TotalEnvInteracts")])),
         "train_seconds": round(train_seconds, 1),
         "training_curve": [None if np.isnan(x) else round(x, 1) for x in curve[every - 1 :: every]],
-        "torch": torch.__version__,
     }
 
 
@@ -166,7 +173,7 @@ def run_gate(gate, pool, overrides):
             "median": statistics.median(returns),
             "mean": statistics.mean(returns),
             "runs": runs,
-            "preset": f"spinup/presets/{file_name(algo, env_id)}",
+            "preset": f"spinup/presets/{preset_path(algo, env_id).name}",
             "hyperparameters": {**json.loads(preset_path(algo, env_id).read_text()), **overrides},
             "command": f"python benchmarks/learn.py {algo} {env_id}",
             "wall_seconds": round(time.monotonic() - start, 1),
@@ -192,6 +199,8 @@ def reached():
     found = {}
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
+        if result["algo"].endswith("_tf1"):
+            continue  # the presets are the same
         found[path.stem] = {
             "steps": result["steps"],
             "of": "success rate" if result["algo"] == "her" else "return",
@@ -221,7 +230,7 @@ def versions():
         "numpy": numpy.__version__,
         "gymnasium": gymnasium.__version__,
     }
-    for package in ("mujoco", "gymnasium-robotics"):
+    for package in ("mujoco", "gymnasium-robotics", "tensorflow-cpu", "tensorflow"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
