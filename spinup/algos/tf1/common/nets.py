@@ -202,7 +202,8 @@ def describe(policy):
             continue
         record = _find("mlps", part) if isinstance(part, tf.Tensor) else None
         if record is None:
-            found[name] = key(name, part) if isinstance(part, tf.Variable | np.ndarray) else part
+            stored = isinstance(part, np.ndarray) or hasattr(part, "read_value")  # or a constant
+            found[name] = key(name, part) if stored else part
             continue
         found[name] = []
         for j, (kernel, bias, activation) in enumerate(record.layers):
