@@ -75,6 +75,8 @@ SIDES = {
     "SBX": ("sbx", None),
 }
 OURS = ("ours, 1 thread", "ours, 2 threads")
+# The sides of `python benchmarks/speed.py --backends`, each with one thread; "ours" compiles.
+BACKENDS = {"torch": ("eager", 1), "torch, compiled": ("ours", 1), "tf1": ("tf1", 1)}
 
 
 # ------------------------------------------------------------------------------------- one library
@@ -117,11 +119,11 @@ def worker(library, algo, threads=None):
     def env_fn():
         return Turnstile(gym.make(settings["env"]), settings, report)
 
-    train = {"ours": train_ours, "sb3": train_peer, "sbx": train_peer}[library]
+    train = train_peer if library in ("sb3", "sbx") else train_ours
     train(library, algo, settings, env_fn, threads)
 
 
-def train_ours(_, algo, settings, env_fn, threads=None):
+def train_ours(library, algo, settings, env_fn, threads=None):
     """Our training function with the settings, in one endless epoch."""
     import spinup
 
@@ -134,8 +136,11 @@ def train_ours(_, algo, settings, env_fn, threads=None):
         own |= {"eps_start": EPSILON, "eps_end": EPSILON}
     else:
         own = {"pi_lr": LR, "q_lr": LR, "polyak": POLYAK, "act_noise": NOISE}
+    if library == "eager":
+        own["compile"] = False
+    backend = "tf1" if library == "tf1" else "pytorch"
     with tempfile.TemporaryDirectory() as folder:
-        getattr(spinup, f"{algo}_pytorch")(
+        getattr(spinup, f"{algo}_{backend}")(
             env_fn,
             ac_kwargs={"hidden_sizes": settings["sizes"][1:-1]},
             steps_per_epoch=FOREVER,
@@ -193,10 +198,9 @@ def train_peer(library, algo, settings, env_fn, _):
 # ------------------------------------------------------------------------------------ side by side
 
 
-def command(side, algo):
+def command(library, threads, algo):
     """The command line of a worker."""
-    library, threads = SIDES[side]
-    python = sys.executable if library == "ours" else str(PEERS_PYTHON)
+    python = str(PEERS_PYTHON) if library in ("sb3", "sbx") else sys.executable
     words = [python, str(Path(__file__).resolve()), algo, "--worker", library]
     return words if threads is None else [*words, "--threads", str(threads)]
 
@@ -211,8 +215,8 @@ def default_environment(variables):
 class Worker:
     """One library's process, as its parent sees it: it has warmed up and waits."""
 
-    def __init__(self, side, algo, folder):
-        self.command, self.errors = command(side, algo), Path(folder, f"{algo}-{side}.txt")
+    def __init__(self, side, what, algo, folder):
+        self.command, self.errors = command(*what, algo), Path(folder, f"{algo}-{side}.txt")
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 self.command,
@@ -244,17 +248,17 @@ class Worker:
         self.process.communicate()
 
 
-def measure(algo, rounds):
+def measure(algo, rounds, sides=SIDES):
     """What every side reported in each round, the first round left out."""
-    reports = {side: [] for side in SIDES}
+    reports = {side: [] for side in sides}
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for side in SIDES:
-                workers[side] = Worker(side, algo, folder)
+            for side, what in sides.items():
+                workers[side] = Worker(side, what, algo, folder)
             for i in range(rounds + 1):
                 # every other round backwards: what drifts does not favour the last
-                for side in list(SIDES)[:: -1 if i % 2 else 1]:
+                for side in list(sides)[:: -1 if i % 2 else 1]:
                     reports[side].append(workers[side].slice())
         finally:
             for one in workers.values():
@@ -410,7 +414,7 @@ def main():
     parser.add_argument("algos", nargs="*", metavar="algo", help="default: " + " ".join(SETTINGS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--save", action="store_true", help="keep the figures as data")
-    parser.add_argument("--worker", choices=("ours", "sb3", "sbx"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     algos = args.algos or list(SETTINGS)

@@ -2,11 +2,16 @@
 
     python benchmarks/speed.py            # measure and print
     python benchmarks/speed.py --save     # also write benchmarks/results/speed.json
+    python benchmarks/speed.py --backends # TensorFlow beside PyTorch (results/backends.json)
 
 Raw stepping, collecting and training take turns in one process, several rounds of each. A figure is
 the median over rounds of (steps/s of that round) / (raw env.step/s of the same round), so that a
 busy machine slows both sides alike. Collecting is PPO's training loop as it is, timed from its
 first step of an epoch to its last: acting, stepping, storing and finishing paths.
+
+`--backends` trains both versions of an algorithm with one thread, in turns: on-policy, epochs of
+default runs; off-policy, slices of the work in `peers.py`, compiled torch and, if it is installed,
+SBX beside them. A figure is the median over rounds of (TensorFlow's steps/s) / (the other's).
 """
 
 import argparse
@@ -46,6 +51,12 @@ TARGETS = {
     "CartPole-v1 collect 16 envs vs 1": 1.0,
     "CartPole-v1 own actor-critic 16 envs vs 1": 4.0,
 }
+
+
+# TensorFlow's speed relative to its twin's; (algorithm, other side) -> target
+TWINS = {(algo, "torch"): 0.8 for algo in ("vpg", "ppo")}
+for _algo in ("sac", "td3", "ddpg"):
+    TWINS |= {(_algo, "torch"): 1.3, (_algo, "torch, compiled"): 1.0, (_algo, "SBX"): None}
 
 
 def raw_rate(env_id, steps=8000):
@@ -120,10 +131,10 @@ def collect_rate(env_id, num_envs=1, epochs=3, own=False):
     return 4000 * (epochs - 1) / sum(TimedLoop.seconds[1:])
 
 
-def train_rate(algo, env_id, epochs=4, num_threads=1):
+def train_rate(algo, env_id, epochs=4, num_threads=1, backend="pytorch"):
     """Environment steps per second of training with the defaults, after the first epoch."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        getattr(spinup, f"{algo}_pytorch")(
+        getattr(spinup, f"{algo}_{backend}")(
             lambda: gym.make(env_id),
             epochs=epochs,
             num_threads=num_threads,
@@ -170,18 +181,58 @@ def measure(rounds):
     }
 
 
+def measure_backends(rounds):
+    """The same of TensorFlow's algorithms relative to PyTorch's and SBX."""
+    import peers
+
+    rates: dict[str, dict[str, list[float]]] = {}
+    for algo in ("vpg", "ppo"):
+        found = rates[algo] = {"torch": [], "tf1": []}
+        for i in range(rounds + 1):
+            for side in list(found)[:: -1 if i % 2 else 1]:
+                backend = "pytorch" if side == "torch" else side
+                rate = train_rate(algo, "HalfCheetah-v5", backend=backend)
+                if i:  # the first round warms up
+                    found[side].append(rate)
+    sides = dict(peers.BACKENDS)
+    if peers.PEERS_PYTHON.exists():
+        sides["SBX"] = ("sbx", None)
+    for algo in ("sac", "td3", "ddpg"):
+        reports = peers.measure(algo, rounds, sides)
+        steps = peers.SETTINGS[algo]["slice"]
+        rates[algo] = {
+            side: [steps / row["seconds"] for row in rows] for side, rows in reports.items()
+        }
+    ratios = {}
+    for (algo, other), target in TWINS.items():
+        if other in rates[algo]:
+            pairs = zip(rates[algo]["tf1"], rates[algo][other], strict=True)
+            x = [ours / theirs for ours, theirs in pairs]
+            name = f"HalfCheetah-v5 {algo}, tf1 vs {other}"
+            ratios[name] = {"median": statistics.median(x), "target": target, "rounds": x}
+    medians = {
+        f"HalfCheetah-v5 {algo}, {side}": statistics.median(x)
+        for algo, found in rates.items()
+        for side, x in found.items()
+    }
+    return {"ratios": ratios, "steps_per_second": medians}
+
+
 def main():
     """Measure, print a table, exit with 1 when a figure misses its target."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--save", action="store_true")
+    parser.add_argument("--backends", action="store_true", help="TensorFlow beside PyTorch")
     args = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
-    result = measure(args.rounds)
+    load = os.getloadavg()[0]
+    result = measure_backends(args.rounds) if args.backends else measure(args.rounds)
     result.update(
         command="python benchmarks/speed.py " + " ".join(sys.argv[1:]),
         cores=os.cpu_count(),
+        load=load,
         versions={
             "python": platform.python_version(),
             "numpy": np.__version__,
@@ -201,7 +252,8 @@ def main():
             verdict = f", target {row['target']:.2f}: {'ok' if ok else 'MISSED'}"
         print(f"{name:45s} {row['median']:.3f} ({spread}){verdict}")
     if args.save:
-        path = Path(__file__).parent / "results" / "speed.json"
+        name = "backends.json" if args.backends else "speed.json"
+        path = Path(__file__).parent / "results" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(result, indent=2) + "\n")
     return 1 if missed else 0

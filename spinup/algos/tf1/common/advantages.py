@@ -29,31 +29,30 @@ class EpochBuffer(Epochs):
         """
         reward_scale = self._reward_scale(gamma)
         batches = []
-        for rollout in self.rollouts:
+        for rollout, rng in zip(self.rollouts, self.run.explore_rngs, strict=True):
             obs = rollout.flat(rollout.obs).astype(self.dtypes["obs"])
             act = rollout.flat(rollout.act).astype(self.dtypes["act"])
-            val, last_vals = self._values(rollout, obs)
+            val, last_vals = self._values(rollout, obs, rng)
             adv, ret = np.zeros(rollout.rew.shape), np.zeros(rollout.rew.shape)
             for path, last_val in zip(rollout.paths, last_vals, strict=True):
                 rew = rollout.rew[path.rows] * reward_scale
                 adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
             rows = {"adv": adv, "ret": ret, "val": val}
             batch = {name: rollout.flat(x).astype(np.float32) for name, x in rows.items()}
-            logp = self._logp({"obs": obs, "act": act}, self.run.noise)
+            logp = self._logp({"obs": obs, "act": act}, rng)
             batches.append({"obs": obs, "act": act, "logp": logp, **batch})
         self.shards.weigh([len(batch["obs"]) for batch in batches])
         normalize_advantages(batches, self.shards)
         return batches
 
-    def _values(self, rollout, obs):
+    def _values(self, rollout, obs, rng):
         """Return the values, (steps, num_envs), and the value after the end of each path.
 
         The latter is 0 if the episode terminated, V(last observation) if the path was truncated.
+        `rng` is used only if a user's networks are random.
         """
         last_obs = [path.last_obs[None] for path in rollout.paths if path.last_obs is not None]
-        every = self._value(
-            {"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, self.run.noise
-        )
+        every = self._value({"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, rng)
         remaining = iter(every[len(obs) :].tolist())
         after = [0.0 if path.last_obs is None else next(remaining) for path in rollout.paths]
         return rollout.unflat(every[: len(obs)]), after
