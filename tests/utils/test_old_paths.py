@@ -23,6 +23,9 @@ PROMISED = {
         "mpi_statistics_scalar msg"
     ),
     "spinup.utils.mpi_pytorch": "setup_pytorch_for_mpi mpi_avg_grads sync_params",
+    "spinup.utils.mpi_tf": (
+        "flat_concat assign_params_from_flat sync_params sync_all_params MpiAdamOptimizer"
+    ),
     "spinup.utils.plot": "plot_data get_datasets get_all_datasets make_plots main",
     "spinup.utils.test_policy": (
         "load_policy_and_env load_pytorch_policy load_tf_policy run_policy run_episodes "
