@@ -51,8 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{name:<{widths[0]}}  {act:<{widths[1]}}  {obs}"[: columns()].rstrip())
     if missing:
         shown = ", ".join(missing[:6]) + (", ..." if len(missing) > 6 else "")
+        verb = "is" if len(missing) == 1 else "are"
         text = (
-            f"{len(missing)} more are registered, but cannot be made here because a package is "
+            f"{len(missing)} more {verb} registered, but cannot be made here because a package is "
             f"missing or too new: {shown}. 'spinup ppo --env ID' names the package."
         )
         print("\n" * (len(rows) > 1) + textwrap.fill(text, columns(), break_on_hyphens=False))

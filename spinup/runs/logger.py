@@ -293,7 +293,9 @@ class Logger:
         lines = "\t".join(self.log_headers) + "\n" if self.first_row else ""
         lines += "\t".join(str(v) for v in row.values()) + "\n"
         with self.writing(self._fname):
-            self._table.append(self.output_file.fileno(), self._sync(), lines.encode("utf-8"))
+            self.output_file.flush()  # what user code wrote to the table itself
+            fd = self.output_file.fileno()
+            self._table.append(fd, os.fstat(fd).st_size, lines.encode("utf-8"))
             self._rows += 1
             # a finished run that gets more epochs is unfinished again
             with contextlib.suppress(FileNotFoundError):

@@ -203,7 +203,14 @@ class WandbSink:
         if os.path.lexists(id_file):
             with open(id_file, encoding="utf-8", opener=open_own) as file:
                 run_id = file.read(128).strip()
-        self._run = wandb.init(dir=output_dir, name=exp_name, id=run_id, resume="allow")
+        try:
+            self._run = wandb.init(dir=output_dir, name=exp_name, id=run_id, resume="allow")
+        except Exception as error:  # its own errors, and those of the network and the disk
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise SpinupError(
+                f"Weights & Biases cannot start a run ({why}): run 'wandb login', set "
+                "WANDB_MODE=offline, or leave out the sink"
+            ) from error
         atomic_write(id_file, f"{run_id}\n".encode())
 
     def write_config(self, config: Mapping[str, Any]) -> None:

@@ -120,6 +120,17 @@ def test_real_wandb_offline_run(tmp_path):
     assert list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
 
 
+def test_a_failing_start_of_wandb_is_one_sentence(tmp_path, runs, monkeypatch):
+    def init(**kwargs):
+        raise ConnectionError("the server does not answer\nTraceback ...")
+
+    monkeypatch.setattr(sys.modules["wandb"], "init", init)
+    with pytest.raises(
+        SpinupError, match=r"cannot start a run \(the server does not answer\): run"
+    ):
+        Logger(tmp_path, sinks=["wandb"])
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
 def test_missing_package_names_the_extra(tmp_path, monkeypatch, name):
     for module in [m for m in sys.modules if m.split(".")[0] == name] + [name]:
