@@ -16,9 +16,13 @@ from torch import nn
 from torch.distributions import Categorical
 
 from spinup import registry
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common.advantages import EpochBuffer
 from spinup.runs.arguments import training_function
 from spinup.runs.run import Run
+from spinup.utils.mpi_tools import Shards
+from spinup.utils.seeding import Seeds
 
 TINY = {"steps_per_epoch": 40, "epochs": 1, "max_ep_len": 20, "save_freq": 1000}
 PASSES = {"ppo": {"train_pi_iters": 3, "train_v_iters": 3}, "vpg": {"train_v_iters": 3}}
@@ -111,6 +115,37 @@ def in_run(tmp_path, monkeypatch):
         return training(env_fn, **{"logger_kwargs": folder, "ac_kwargs": {}, **given})
 
     return call
+
+
+@pytest.fixture
+def gather():
+    """A function that gathers one epoch as on-policy algorithms do, and returns its buffer.
+
+    `shards` are the environments of each shard. Every shard takes `steps` steps in each of them.
+    """
+
+    def run_epoch(shards, policy, steps, seed=0):
+        run = SimpleNamespace(
+            row=SimpleNamespace(on_policy=True),
+            streams=list(shards),
+            shards=Shards(len(shards)),
+            steps_per_shard=steps * shards[0].num_envs,
+            device="cpu",
+            seeds=Seeds(0),
+            explore_rngs=[np.random.default_rng(seed) for _ in shards],
+            stop_requested=lambda: False,
+        )
+        loop = Loop(run)
+        buffer = EpochBuffer(run, loop)
+        for _ in loop.steps():
+            a, v, logp = loop.act(policy)
+            o, a, r, _, _ = loop.step(a)
+            buffer.store(o, a, r, v, logp)
+            for path in loop.paths:
+                buffer.finish_path(path.i, path.last_obs)
+        return buffer
+
+    return run_epoch
 
 
 def env_of(name):

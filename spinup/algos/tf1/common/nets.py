@@ -97,15 +97,15 @@ def count_vars(scope=""):
 def orthogonal(output_layer, output_gain):
     """Return a variable getter for orthogonal weights (gain sqrt(2), but `output_gain` at last)."""
 
-    def getter(get, name, *args, **kwargs):
+    def initialized(getter, name, *args, **kwargs):
         last = name.split("/")[-2] == ("dense" if output_layer == 0 else f"dense_{output_layer}")
         if name.endswith("/kernel"):
             kwargs["initializer"] = tf.orthogonal_initializer(output_gain if last else 2**0.5)
         elif name.endswith("/bias"):
             kwargs["initializer"] = tf.zeros_initializer()
-        return get(name, *args, **kwargs)
+        return getter(name, *args, **kwargs)
 
-    return getter
+    return initialized
 
 
 # ---- observations
