@@ -33,6 +33,12 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry re
     from spinup.algos.pytorch.trpo.trpo import trpo as trpo_pytorch
     from spinup.algos.pytorch.vpg.vpg import vpg
     from spinup.algos.pytorch.vpg.vpg import vpg as vpg_pytorch
+    from spinup.algos.tf1.ddpg.ddpg import ddpg as ddpg_tf1
+    from spinup.algos.tf1.ppo.ppo import ppo as ppo_tf1
+    from spinup.algos.tf1.sac.sac import sac as sac_tf1
+    from spinup.algos.tf1.td3.td3 import td3 as td3_tf1
+    from spinup.algos.tf1.trpo.trpo import trpo as trpo_tf1
+    from spinup.algos.tf1.vpg.vpg import vpg as vpg_tf1
     from spinup.envs.checking import check_env
     from spinup.plugins import register
     from spinup.runs.logger import EpochLogger, Logger
@@ -74,22 +80,28 @@ __all__ = [
     "check_env",
     "ddpg",
     "ddpg_pytorch",
+    "ddpg_tf1",
     "dqn",
     "dqn_pytorch",
     "her",
     "her_pytorch",
     "ppo",
     "ppo_pytorch",
+    "ppo_tf1",
     "register",
     "registry",
     "reinforce",
     "reinforce_pytorch",
     "sac",
     "sac_pytorch",
+    "sac_tf1",
     "td3",
     "td3_pytorch",
+    "td3_tf1",
     "trpo",
     "trpo_pytorch",
+    "trpo_tf1",
     "vpg",
     "vpg_pytorch",
+    "vpg_tf1",
 ]

@@ -42,6 +42,8 @@ def name_of(path):
 
 PAGES = pages()
 ALGORITHMS = [row.name for row in registry.ROWS if "pytorch" in row.backends]
+PAIRS = [(row.name, backend) for row in registry.ROWS for backend in row.backends]
+every_algorithm = pytest.mark.parametrize(("name", "backend"), PAIRS)
 
 
 # ---------------------------------------------------------------------------------------- commands
@@ -131,8 +133,8 @@ def test_commands_of_the_documentation_parse(words, monkeypatch):
 
 def docstring_commands():
     """The indented commands in the docstrings of the algorithms' files."""
-    for name in ALGORITHMS:
-        module = inspect.getmodule(registry.load(name, "pytorch"))
+    for name, backend in PAIRS:
+        module = inspect.getmodule(registry.load(name, backend))
         for words in commands(module.__doc__):
             yield pytest.param(words, id=shlex.join(words))
 
@@ -317,8 +319,8 @@ def test_the_algorithms_page_refers_to_the_readme_and_does_not_copy_it(name):
 # ------------------------------------------------------------------------ READMEs of the algorithms
 
 
-def readme(name):
-    return (ROOT / "spinup/algos/pytorch" / name / "README.md").read_text(encoding="utf-8")
+def readme(name, backend="pytorch"):
+    return (ROOT / "spinup/algos" / backend / name / "README.md").read_text(encoding="utf-8")
 
 
 def section(text, title):
@@ -334,10 +336,8 @@ def table(text):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_readme_has_all_its_parts(name):
-    titles = re.findall(r"^## (.+)$", readme(name), re.M)
-    assert titles == [
+TITLES = {
+    "pytorch": [
         "The idea",
         "Quick facts",
         "Key equations",
@@ -347,19 +347,42 @@ def test_a_readme_has_all_its_parts(name):
         "Deviations",
         "Expected results",
         "References",
-    ]
-    assert "$$" in section(readme(name), "Key equations")
+    ],
+    "tf1": [  # refers to the PyTorch version for the idea, the equations and the pseudocode
+        "Graph mode",
+        "Quick facts",
+        "Pseudocode",
+        "Hyperparameters",
+        "What is logged",
+        "Differences from the PyTorch version",
+        "Differences from the original",
+        "Expected results",
+        "References",
+    ],
+}
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_readme_explains_exactly_the_columns_that_are_logged(name, tmp_path, capsys):
+@every_algorithm
+def test_a_readme_has_all_its_parts(name, backend):
+    text = readme(name, backend)
+    assert re.findall(r"^## (.+)$", text, re.M) == TITLES[backend]
+    if backend == "pytorch":
+        assert "$$" in section(text, "Key equations")
+        return
+    for part in ("Pseudocode", "Differences from the original", "References"):
+        assert f"(../../pytorch/{name}/README.md#" in section(text, part)
+    assert f"../../{backend}/{name}/README.md" in section(readme(name), "Quick facts")
+
+
+@every_algorithm
+def test_a_readme_explains_exactly_the_columns_that_are_logged(name, backend, tmp_path, capsys):
     explained = []
-    for columns, text in table(section(readme(name), "What is logged")):
+    for columns, text in table(section(readme(name, backend), "What is logged")):
         assert text
         explained += re.findall(r"`(\w+)`", columns)
     args = ["--steps", "32", "--epochs", "1", "--data_dir", str(tmp_path), "--num_threads", "1"]
     args += ["--num_test_episodes", "1"]
-    run_file(registry.load(name, "pytorch"), args)  # with the preset beside the file
+    run_file(registry.load(name, backend), args)  # with the preset beside the file
     capsys.readouterr()
     lines = (tmp_path / name / f"{name}_s0" / "progress.txt").read_text().splitlines()
     assert explained == lines[0].split("\t")
@@ -375,11 +398,14 @@ def numbers(text):
 def class_of(owner, source, names):
     """The class of a variable: that which `owner = maker(...)` or `with maker(...) as owner` calls.
 
-    A maker that is a function is asked the same question, about a variable of the same name.
+    A maker that is a function is asked the same question, about a variable of the same name;
+    `for_run` makes an object of the class that it is given.
     """
-    maker = re.search(rf"\b{owner} = ([\w.]+)\(|with ([\w.]+)\([^)]*\)?\) as {owner}:", source)
+    maker = re.search(
+        rf"\b{owner} = ([\w.]+)\(|with ([\w.]+)\([^)]*\)?\) as {owner}:|for_run\(([\w.]+), ", source
+    )
     assert maker, f"nothing makes {owner}"
-    first, *rest = (maker[1] or maker[2]).split(".")
+    first, *rest = next(filter(None, maker.groups())).split(".")
     found = names[first]
     for part in rest:
         found = getattr(found, part)
@@ -388,14 +414,14 @@ def class_of(owner, source, names):
     return class_of(owner, inspect.getsource(found), found.__globals__)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_pseudocode_lines_agree_with_the_code(name):
-    part = section(readme(name), "Pseudocode")
-    (_, code), *_ = blocks(part, "text")
+@every_algorithm
+def test_pseudocode_lines_agree_with_the_code(name, backend):
+    part = section(readme(name, backend), "Pseudocode")
+    (_, code), *_ = blocks(section(readme(name), "Pseudocode"), "text")
     lines = [int(n) for n in re.findall(r"^ ?(\d+): ", code, re.M)]
     assert lines == list(range(1, len(lines) + 1))
 
-    function = registry.load(name, "pytorch")
+    function = registry.load(name, backend)
     module = inspect.getmodule(function)
     body = inspect.getsource(function)
     if hasattr(module, f"{name}_learner"):  # the part of it that HER uses too

@@ -60,7 +60,7 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         ),
         "ac_kwargs": Argument(
             _DICT,
-            "keyword arguments of the actor-critic. The default class takes `hidden_sizes` and "
+            "keyword arguments of the actor-critic. The default one takes `hidden_sizes` and "
             "`activation`.",
         ),
         "seed": Argument(
@@ -112,12 +112,12 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         ),
         "num_threads": Argument(
             _COUNT_OR_NONE,
-            "threads of torch and BLAS. None means 1, or 2 for large batches and networks "
-            "(docs/adr/0008).",
+            "threads of the framework and BLAS. None means 1; PyTorch uses 2 for large batches and "
+            "networks (docs/adr/0008).",
         ),
         "device": Argument(
             OneOf(("cpu", "cuda", "mps"), numbered=True),
-            "device of the networks: 'cpu', 'cuda', or 'mps' (Apple's GPUs).",
+            "device of the networks: 'cpu', 'cuda', or, with PyTorch, 'mps' (Apple's GPUs).",
         ),
         "compile": Argument(
             OneOf((True, False, None)),

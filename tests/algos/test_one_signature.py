@@ -42,13 +42,14 @@ SHARED = {
 }
 
 REQUIRED = inspect.Parameter.empty
+NETWORKS = {"pytorch": "MLPActorCritic", "tf1": "mlp_actor_critic"}
 
 # What code written for the original passes by position: names, order and defaults are frozen.
-# The class is written by its name in `core`.
+# The networks are those of `core`: a class or, in TensorFlow, a graph function.
 FROZEN = {
     "vpg": {
         "env_fn": REQUIRED,
-        "actor_critic": "MLPActorCritic",
+        "actor_critic": NETWORKS,
         "ac_kwargs": {},
         "seed": 0,
         "steps_per_epoch": 4000,
@@ -64,7 +65,7 @@ FROZEN = {
     },
     "trpo": {
         "env_fn": REQUIRED,
-        "actor_critic": "MLPActorCritic",
+        "actor_critic": NETWORKS,
         "ac_kwargs": {},
         "seed": 0,
         "steps_per_epoch": 4000,
@@ -85,7 +86,7 @@ FROZEN = {
     },
     "ppo": {
         "env_fn": REQUIRED,
-        "actor_critic": "MLPActorCritic",
+        "actor_critic": NETWORKS,
         "ac_kwargs": {},
         "seed": 0,
         "steps_per_epoch": 4000,
@@ -106,7 +107,7 @@ FROZEN = {
 
 OFF_POLICY = {
     "env_fn": REQUIRED,
-    "actor_critic": "MLPActorCritic",
+    "actor_critic": NETWORKS,
     "ac_kwargs": {},
     "seed": 0,
     "steps_per_epoch": 4000,
@@ -300,7 +301,7 @@ def test_positional_order_is_what_existing_code_relies_on(name):
         for key, expected in FROZEN[name].items():
             default = positional[key].default
             if key == "actor_critic":
-                assert default is getattr(core_of(name, backend), expected)
+                assert default is getattr(core_of(name, backend), expected[backend])
             else:
                 assert same(default, expected), key
 
@@ -372,6 +373,9 @@ def test_every_gradient_step_is_visible_in_the_update(name, backend):
     if name == "her":  # it takes none of its own: the update of the base does
         assert found == {}
         return
+    if backend == "tf1":
+        check_graph_steps(name)
+        return
     assert f"{name}_update" in found
     for key, (node, source) in found.items():
         called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and is_name(n.func)}
@@ -381,6 +385,22 @@ def test_every_gradient_step_is_visible_in_the_update(name, backend):
         for optimizer in optimizers:
             assert f"{optimizer}.step()" in text, f"{key}: {optimizer}"
         assert text.count(".backward()") >= len(optimizers), key
+
+
+def check_graph_steps(name):
+    """An update in graph mode takes a step of each of its optimizers, or of each of its losses."""
+    node, text = functions(name, "tf1")[f"{name}_update"]
+    given = [argument.arg for argument in node.args.args]
+    optimizers = [arg for arg in given if arg.endswith("_optimizer")]
+    losses = [arg for arg in given if arg.endswith("_loss")]
+    assert optimizers or losses
+    for optimizer in optimizers:
+        assert f"{optimizer}.minimize(" in text, optimizer
+    for loss in losses:
+        steps = (f"gradient_step({loss}, ", f"{loss}.step(")
+        if name == "trpo" and loss == "pi_loss":  # follows no optimizer
+            steps = ("params.set(", "line_search(")
+        assert any(step in text for step in steps), loss
 
 
 def is_name(node):

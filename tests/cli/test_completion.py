@@ -53,13 +53,14 @@ def complete(scripts, tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("spinup pp", ["ppo", "ppo_pytorch"]),
+        ("spinup pp", ["ppo", "ppo_pytorch", "ppo_tf1"]),
         ("spinup te", ["test_policy"]),
         ("spinup completion ", ["bash", "zsh"]),
         ("spinup ppo --gam", ["--gamma"]),
         ("spinup ppo --env CartPole-v1 --clip", ["--clip_ratio", "--clip_vf"]),
         ("spinup sac --clip", [""]),
         ("spinup sac_pytorch --upd", ["--update_after", "--update_every", "--updates_per_step"]),
+        ("spinup sac_tf1 --upd", ["--update_after", "--update_every", "--updates_per_step"]),
         ("spinup dqn --loss ", ["huber", "squared"]),
         ("spinup ppo --act sof", ["softplus", "softsign"]),
         ("spinup ppo --act[a] tanh sof", ["softplus", "softsign"]),

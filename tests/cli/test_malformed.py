@@ -11,7 +11,7 @@ from spinup.grids.experiments import ExperimentGrid
 REFUSED = [
     ("pppo", "'pppo' is not a command: 'spinup help' lists them; did you mean ppo?"),
     ("ploot", "'ploot' is not a command: 'spinup help' lists them; did you mean plot?"),
-    ("ppo_jax", "'ppo' has no backend 'jax': it has pytorch"),
+    ("ppo_jax", "'ppo' has no backend 'jax': it has pytorch, tf1"),
     ("PPO", "'PPO' is not a command: 'spinup help' lists them; did you mean ppo?"),
     ("-x", "'-x' is not a command: 'spinup help' lists them"),
     ("ppo", "ppo needs an environment: add one such as --env CartPole-v1"),

@@ -119,8 +119,8 @@ def ddpg(
     """Train a policy with DDPG.
 
     Args:
-        actor_critic: class with the methods `act`, `pi` and `q`; called with
-            (observation_space, action_space, **ac_kwargs).
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns pi, q and q_pi.
     """
     with TfRun("ddpg") as run:
         # ------------------------------- Initialization -------------------------------

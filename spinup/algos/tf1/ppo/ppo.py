@@ -132,6 +132,8 @@ def ppo(
     """Train a policy with PPO-clip.
 
     Args:
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns pi, logp, logp_pi and v.
         clip_ratio: how far the probability ratio may move from 1 before the objective stops
             rewarding it. Higher values move the policy faster and less safely; 0.1 to 0.3.
         train_pi_iters: maximum number of passes over the data to update the policy; `target_kl`

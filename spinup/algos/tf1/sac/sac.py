@@ -169,6 +169,9 @@ def sac(
     """Train a policy with SAC.
 
     Args:
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns mu, pi, logp_pi, q1 and
+            q2.
         lr: learning rate of the policy, the Q-functions and the temperature (Adam); 3e-4 to 1e-3.
         alpha: weight of the entropy in the objective (the temperature). Higher values keep the
             policy more random; 0.05 to 0.3 for rewards around 1, or 'auto' to learn it.

@@ -163,8 +163,8 @@ def td3(
     """Train a policy with TD3.
 
     Args:
-        actor_critic: class with the methods `act`, `pi`, `q1` and `q2`; called with
-            (observation_space, action_space, **ac_kwargs).
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns pi, q1, q2 and q1_pi.
         q_lr: learning rate of both Q-functions (Adam); 3e-4 to 1e-3.
         target_noise: standard deviation of the noise on the target policy's action, in the same
             units as `act_noise`. Higher values smooth Q over more actions; 0.1 to 0.3.

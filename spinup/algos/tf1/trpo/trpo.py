@@ -152,6 +152,9 @@ def trpo(
     """Train a policy with TRPO, or with the natural policy gradient.
 
     Args:
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns pi, logp, logp_pi,
+            info, info_phs, d_kl and v.
         delta: largest mean KL divergence of one update. Higher values move the policy faster and
             less safely; 0.005 to 0.05.
         damping_coeff: multiple of the identity added to the Hessian. Higher values are safer and

@@ -93,6 +93,8 @@ def vpg(
     """Train a policy with the vanilla policy gradient.
 
     Args:
+        actor_critic: function that adds the networks to the graph; called with (x, a, **ac_kwargs,
+            action_space=...), where x and a are placeholders. Returns pi, logp, logp_pi and v.
         pi_lr: learning rate of the policy (Adam), which takes one step per epoch; 3e-4 to 1e-2.
     """
     with TfRun("vpg") as run:
