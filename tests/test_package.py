@@ -186,9 +186,13 @@ def test_constraints_pin_everything_that_make_installs(repo_root):
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin) for pin in pins)
     pinned = names(pins)
     extras = project["optional-dependencies"]
-    for extra in ("dev", "mujoco", "video", "track"):
-        assert names(extras[extra]) <= pinned
+    for extra in ("dev", "mujoco", "video", "track", "tf-cpu"):
+        wanted = [line for line in extras[extra] if "== 'darwin'" not in line]
+        assert names(wanted) <= pinned
     assert names(project["dependencies"]) <= pinned
+    made = re.search(r"^EXTRAS \?= (.*)$", (repo_root / "Makefile").read_text(), re.M)
+    assert "tf-cpu" in made[1].split(",") and "tf" not in made[1].split(",")
+    assert not {"tf", "tf-cpu"} <= set(re.findall(r"[\w-]+", extras["all"][0]))
     assert "torch==2.13.0" in pins
     assert not any(name.startswith(("nvidia", "cuda", "triton")) for name in pinned)
 
