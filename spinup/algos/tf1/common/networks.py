@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from spinup.algos.tf1.common.graph import records
-from spinup.algos.tf1.common.nets import flat, get_vars
+from spinup.algos.tf1.common.nets import flat
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
@@ -36,16 +36,33 @@ class Networks:
     def __init__(self, actor_critic, kwargs, scope, obs, act, names):
         self.actor_critic, self.kwargs, self.scope = actor_critic, kwargs, scope
         self.obs, self.act, self.names = obs, act, names
-        self.built = self(obs, act)  # creates the variables
+        self.built = self._build(obs, act)  # creates the variables
 
-    def __call__(self, obs, act):
-        """Build the networks; return the graph function's tensors by name."""
+    def _build(self, obs, act):
         with tf.variable_scope(self.scope, reuse=tf.AUTO_REUSE, use_resource=True):
             return outputs(self.actor_critic(obs, act, **self.kwargs), self.names)
 
+    def __call__(self, obs, act):
+        """Build the networks again; return the graph function's tensors by name."""
+        before = len(tf.global_variables())
+        found = self._build(obs, act)
+        if len(tf.global_variables()) != before:
+            raise SpinupError(
+                "actor_critic creates new variables each time it is called, but its networks are "
+                "built several times: create them with tf.get_variable, not with tf.Variable"
+            )
+        return found
+
     def vars(self, name=""):
         """Return the variables whose names start with `name`, such as 'pi' or 'q'."""
-        return get_vars(f"{self.scope}/{name}")
+        variables = self.obs.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        found = [v for v in variables if v.name.startswith(f"{self.scope}/{name}")]
+        if name and not found:
+            raise SpinupError(
+                f"actor_critic created no variables in the variable scope {name!r}, in which this "
+                f"algorithm looks for parameters: build that part in tf.variable_scope({name!r})"
+            )
+        return found
 
     def pi(self, obs):
         """Return the policy's actions."""
