@@ -51,17 +51,34 @@ def _seed(graph):
 
 
 def use_seeds(graph):
-    """Replace the random ops of `graph`, a user's too, by ops that take the seed placeholder."""
+    """Replace the random ops of `graph`, a user's too, by ops that take the seed placeholder.
+
+    Returns the types of those that stay as they are: rare ones, and those within loops and
+    branches. Nothing can save their state.
+    """
+    left = {node.op for f in graph.as_graph_def().library.function for node in f.node_def}
     with graph.as_default(), tf.control_dependencies(None):
-        stateful = [op for op in graph.get_operations() if op.type in _STATELESS]
-        for i, op in enumerate(stateful):
+        drawing = [op for op in graph.get_operations() if _is_random(op.type)]
+        for i, op in enumerate(drawing):
+            if op.type not in _STATELESS or op._get_control_flow_context() is not None:
+                left.add(op.type)
+                continue
             seed = _seed(graph) + tf.constant([i, 0])  # every op draws different numbers
             with graph.control_dependencies(op.control_inputs):
                 drawn = _STATELESS[op.type](seed=seed, **_arguments(op))
+            records(graph, "replaced").append((op.outputs[0], drawn))
             for user in op.outputs[0].consumers():
                 for j, tensor in enumerate(user.inputs):
                     if tensor is op.outputs[0]:
                         user._update_input(j, drawn)
+    return sorted(filter(_is_random, left))
+
+
+def _is_random(kind):
+    """Return whether ops of this type keep the state of a random number generator."""
+    if kind in ("StatefulPartitionedCall", "RandomShuffleQueue", "RandomShuffleQueueV2"):
+        return False
+    return kind in _STATELESS or kind.startswith(("Random", "Stateful", "ParameterizedTruncated"))
 
 
 def _arguments(op):
@@ -76,7 +93,7 @@ def _arguments(op):
     return {"shape": op.inputs[0], "dtype": op.outputs[0].dtype}
 
 
-def _ancestors(outputs):
+def ancestors(outputs):
     """Return the names of all ops that computing `outputs` runs."""
     found, waiting = set(), [getattr(x, "op", x) for x in outputs]
     while waiting:
@@ -118,7 +135,9 @@ class Function:
         single = not isinstance(self.outputs, dict | list | tuple)
         fetched = self.outputs.values() if isinstance(self.outputs, dict) else self.outputs
         tensors = [self.outputs] if single else list(fetched)
-        needed = _ancestors([*tensors, *self.ops])
+        for old, drawn in records(session.graph, "replaced"):
+            tensors = [drawn if x is old else x for x in tensors]
+        needed = ancestors([*tensors, *self.ops])
         self._names = [name for name, x in self.inputs.items() if x.op.name in needed]
         feeds = [self.inputs[name] for name in self._names]
         seeds = records(session.graph, "seed")

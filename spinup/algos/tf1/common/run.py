@@ -39,6 +39,7 @@ class TfRun(Run):
             self.config["num_threads"] = 1
             self.save_config()
         self.graph = tf.Graph()
+        self.graph.seed = self.seeds.integer("graph")  # of what `use_seeds` cannot replace
         self.session = tf.Session(graph=self.graph, config=self._session_config())
         self.noise = np.random.default_rng(0)  # draws the seeds of an update's random ops
         for context in (self.graph.as_default(), self.session.as_default(), tf.device(self.device)):
@@ -98,7 +99,13 @@ class TfRun(Run):
         filters = [v for v in variables if "_filter/" in v.name]
         self._must_be_finite = {v.op.name for v in (*tf.trainable_variables(), *filters)}
         saved = self._saver_arguments()
-        use_seeds(self.graph)
+        unseeded = use_seeds(self.graph)
+        if unseeded:
+            self.logger.log(
+                f"This run cannot be resumed exactly: actor_critic draws random numbers with "
+                f"{', '.join(unseeded)}, whose state cannot be saved.",
+                "yellow",
+            )
         init = self.seeds.generator("init")
         Function({}, [], [start])({}, init)
         if later:
