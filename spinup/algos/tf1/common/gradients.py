@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spinup.algos.tf1.common.graph import Function
+from spinup.algos.tf1.common.graph import Function, require_graph
 from spinup.utils.tf import tf
 
 
@@ -75,6 +75,7 @@ def _slot(name, shape, value=0.0):
 
 def gradients(loss, params):
     """Return the gradients, zeros where the loss does not depend on a parameter."""
+    require_graph()
     grads = tf.gradients(loss, params)
     return [tf.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
 

@@ -84,6 +84,7 @@ def mlp(x, hidden_sizes=(32,), activation=tf.tanh, output_activation=None):
 
 def get_vars(scope=""):
     """Return the variables whose names contain `scope`, without those of the optimizers."""
+    require_graph()
     return [
         v for v in tf.global_variables() if scope in v.name and not v.name.startswith("optimizers/")
     ]
@@ -372,8 +373,7 @@ def mlp_actor_critic(
         outputs = policy(x, a, hidden_sizes, activation, output_activation, action_space)
     with tf.variable_scope("v", custom_getter=getters[1]):
         v = tf.squeeze(mlp(x, [*hidden_sizes, 1], activation, None), axis=1)
-    pi, logp, logp_pi, *more = outputs
-    return pi, logp, logp_pi, *more, v
+    return *outputs, v
 
 
 # ---- quantities that the losses compute from the networks

@@ -80,7 +80,7 @@ class Networks:
 
 def outputs(tensors, names):
     """Return what a graph function returned, by name; raise an error if the number is wrong."""
-    tensors = tuple(tensors)
+    tensors = tuple(tensors) if isinstance(tensors, list | tuple) else (tensors,)
     if len(tensors) != len(names):
         raise SpinupError(
             f"actor_critic returned {len(tensors)} tensors, but this algorithm needs "

@@ -122,11 +122,12 @@ class GAEBuffer(PathBuffer):
         }
 
     def store(self, obs, act, rew, val, logp, info):
-        """Append one step; `info` contains one array per parameter."""
+        """Append one step; `info` is a dict of parameters, or a list in the order of the keys."""
         i = self.ptr
         super().store(obs, act, rew, val, logp)
-        for key, buffer in self.info_bufs.items():
-            buffer[i] = np.reshape(info[key], buffer.shape[1:])
+        values = values_as_sorted_list(info) if isinstance(info, dict) else info
+        for buffer, value in zip(self.info_bufs.values(), values, strict=True):
+            buffer[i] = np.reshape(value, buffer.shape[1:])
 
     def get(self):
         """Return [obs, act, adv, ret, logp, *info], with `adv` normalized; empty the buffer."""
