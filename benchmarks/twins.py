@@ -96,7 +96,7 @@ def compare(algo):
 def main():
     """Train what is missing, compare, and write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("algos", nargs="*", default=list(ENVS), choices=list(ENVS))
+    parser.add_argument("algos", nargs="*", metavar="algo", help="default: " + " ".join(ENVS))
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -104,10 +104,13 @@ def main():
         algo, backend, seed, folder = args.one
         train(algo, backend, int(seed), folder)
         return
+    algos = args.algos or list(ENVS)
+    if unknown := sorted(set(algos) - set(ENVS)):
+        parser.error(f"unknown algorithm {unknown[0]}: use {', '.join(ENVS)}")
     with ThreadPoolExecutor(args.jobs) as pool:
-        runs = [(a, b, s) for a in args.algos for s in SEEDS for b in ("pytorch", "tf1")]
+        runs = [(a, b, s) for a in algos for s in SEEDS for b in ("pytorch", "tf1")]
         list(pool.map(lambda run: run_one(*run), runs))
-    for algo in args.algos:
+    for algo in algos:
         text, numbers = compare(algo)
         print(text)
         record = {"said": text.splitlines(), "numbers": numbers, "versions": learn.versions()}
