@@ -39,7 +39,7 @@ class TfRun(Run):
             self.config["num_threads"] = 1
             self.save_config()
         self.graph = tf.Graph()
-        self.graph.seed = self.seeds.integer("graph")  # of what `use_seeds` cannot replace
+        self.graph.seed = self.seeds.integer("init")  # of what `use_seeds` cannot replace
         self.session = tf.Session(graph=self.graph, config=self._session_config())
         self.noise = np.random.default_rng(0)  # draws the seeds of an update's random ops
         for context in (self.graph.as_default(), self.session.as_default(), tf.device(self.device)):
