@@ -56,6 +56,7 @@ def state_of(run: Run) -> dict[str, Any]:
     """Return the whole state of `run`; all processes must call this together."""
     return {
         "algo": run.algo,
+        "backend": run.backend,
         "fingerprint": run.fingerprint,
         "env": _env_fingerprint(run),
         "recorded": {
@@ -159,6 +160,7 @@ def _check_saved(saved: Any, where: Path) -> None:
 
 def check_same_run(
     algo: str,
+    backend: str,
     now: Mapping[str, Any],
     defaults: Mapping[str, Any],
     saved: dict[str, Any],
@@ -168,9 +170,12 @@ def check_same_run(
 
     An argument that did not exist when the run was saved is assumed to have its default value.
     """
-    if saved["algo"] != algo:
+    # Checkpoints that do not name their backend are older than tf1.
+    saved_in = saved.get("backend", "pytorch" if backend == "tf1" else backend)
+    if (saved["algo"], saved_in) != (algo, backend):
         raise SpinupError(
-            f"{where} belongs to a run of {saved['algo']}, not of {algo}: use another output_dir"
+            f"{where} belongs to a run of {saved['algo']}_{saved_in}, not of {algo}_{backend}: use "
+            "another output_dir"
         )
     then = {**defaults, **saved["fingerprint"]}
     names = {*now, *saved["fingerprint"]} - set(_STRAY)

@@ -192,7 +192,7 @@ class Run:
         if loaded is None:
             return None, None
         saved, where = loaded
-        check_same_run(self.algo, self.fingerprint, self._defaults, saved, where)
+        check_same_run(self.algo, self.backend, self.fingerprint, self._defaults, saved, where)
         apply_recorded(self.config, saved["recorded"])
         return saved, where
 

@@ -50,16 +50,17 @@ def torch_generator_is_left_alone():
 def train(tmp_path, monkeypatch):
     """A function that trains for one tiny epoch and returns the network, the rows, the folder.
 
-    `env` is an id, an `env_fn` or None for one that the algorithm learns in; every other argument
-    goes to the training function. Rows of `progress.txt` come back as dicts of floats, without the
-    column of the clock.
+    The name may end in its backend (`ppo_tf1`). `env` is an id, an `env_fn` or None for one that
+    the algorithm learns in; every other argument goes to the training function. Rows of
+    `progress.txt` come back as dicts of floats, without the column of the clock.
     """
     runs = []
     # Nobody pulls the plug here, and waiting for the disk is a third of a tiny run.
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def run(name, env, /, **kwargs):
-        function = registry.load(name, "pytorch")
+        name, _, backend = name.partition("_")
+        function = registry.load(name, backend or "pytorch")
         known = inspect.signature(function).parameters
         off_policy = not registry.get(name).on_policy
         tiny = {k: v for k, v in OFF_POLICY.items() if k in known and off_policy}

@@ -25,9 +25,11 @@ VERSIONS = {"spinup_version", "numpy_version", "python_version", "torch_version"
 # -------------------------------------------------------------------------- the same run or another
 
 
-def compare(now, saved, defaults=(), algo="dqn"):
+def compare(now, saved, defaults=(), algo="dqn", backend="pytorch", saved_in=None):
     state = {"algo": "dqn", "fingerprint": saved}
-    check_same_run(algo, now, dict(defaults), state, Path("run/checkpoints/step-1"))
+    if saved_in is not None:
+        state["backend"] = saved_in
+    check_same_run(algo, backend, now, dict(defaults), state, Path("run/checkpoints/step-1"))
 
 
 def test_the_same_arguments_are_the_same_run():
@@ -64,8 +66,24 @@ def test_an_argument_that_was_removed_is_refused_whatever_its_value():
 
 
 def test_another_algorithm_is_another_run():
-    with pytest.raises(SpinupError, match="belongs to a run of dqn, not of sac"):
+    with pytest.raises(SpinupError, match="belongs to a run of dqn_pytorch, not of sac_pytorch"):
         compare({"seed": 1}, {"seed": 1}, algo="sac")
+
+
+def test_another_backend_is_another_run():
+    for backend in ("pytorch", "tf1"):
+        compare({}, {}, backend=backend, saved_in=backend)
+    with pytest.raises(SpinupError, match="of dqn_tf1, not of dqn_pytorch: use another"):
+        compare({}, {}, saved_in="tf1")
+    with pytest.raises(SpinupError, match="of dqn_pytorch, not of dqn_tf1"):
+        compare({}, {}, backend="tf1", saved_in="pytorch")
+
+
+def test_a_checkpoint_that_names_no_backend_is_older_than_tf1():
+    compare({}, {})
+    compare({}, {}, backend="numpy")  # of an algorithm outside this package
+    with pytest.raises(SpinupError, match="of dqn_pytorch, not of dqn_tf1"):
+        compare({}, {}, backend="tf1")
 
 
 def test_how_long_a_run_is_makes_no_difference_unless_a_schedule_ends_with_it():
