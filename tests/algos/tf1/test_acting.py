@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common import layers, nets
 from spinup.algos.tf1.common.acting import GreedyAction, NetPolicy, SessionPolicy, make_policy
 from spinup.algos.tf1.common.graph import Function, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks
@@ -37,7 +37,7 @@ KINDS = {
 
 def build(function, action_space, **kwargs):
     """Build networks in the default graph as a run does, with weights far from zero."""
-    obs, act = nets.placeholder_from_space(OBS), nets.placeholder_from_space(action_space)
+    obs, act = layers.placeholder_from_space(OBS), layers.placeholder_from_space(action_space)
     kwargs = {"hidden_sizes": (16, 16), **kwargs, "action_space": action_space}
     if function in OFF_POLICY:
         return Networks(function, kwargs, "main", obs, act, OFF_POLICY[function])
@@ -66,7 +66,7 @@ def test_numpy_acts_like_the_session(session, kind):
     policy = make_policy(ac)
     assert isinstance(policy, NetPolicy) and policy.description["kind"] == kind.split()[0]
     greedy = GreedyAction(ac, space)
-    mode, sample = Function({"x": ac.obs}, nets.known(pi).mode), Function({"x": ac.obs}, pi)
+    mode, sample = Function({"x": ac.obs}, layers.known(pi).mode), Function({"x": ac.obs}, pi)
     use_seeds(session.graph)
     start(session)
     policy.begin(None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spinup.algos.tf1.common.graph import Function, records, use_seeds
-from spinup.algos.tf1.common.nets import placeholder
+from spinup.algos.tf1.common.layers import placeholder
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 

@@ -24,7 +24,7 @@ from spinup.algos.pytorch.td3 import core as torch_td3_core
 from spinup.algos.pytorch.td3 import td3 as torch_td3
 from spinup.algos.tf1.common.gradients import Adam, gradients
 from spinup.algos.tf1.common.graph import Function, ancestors, records
-from spinup.algos.tf1.common.nets import placeholder, placeholder_from_space
+from spinup.algos.tf1.common.layers import placeholder, placeholder_from_space
 from spinup.algos.tf1.common.networks import Networks, target_copy
 from spinup.algos.tf1.common.qnets import action_limits
 from spinup.algos.tf1.ddpg import core as ddpg_core

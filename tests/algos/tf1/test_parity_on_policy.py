@@ -21,7 +21,7 @@ from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.ppo import ppo as torch_ppo
 from spinup.algos.pytorch.trpo import trpo as torch_trpo
 from spinup.algos.pytorch.vpg import vpg as torch_vpg
-from spinup.algos.tf1.common import advantages, nets
+from spinup.algos.tf1.common import advantages, layers, nets
 from spinup.algos.tf1.common.gradients import Adam, evaluate, objective
 from spinup.algos.tf1.common.networks import ActorCritic
 from spinup.algos.tf1.ppo import ppo
@@ -52,14 +52,14 @@ class Pair:
         obs_space = spaces.Box(-np.inf, np.inf, (obs_dim,), np.float32)
         self.torch_ac = torch_nets.MLPActorCritic(obs_space, action_space, HIDDEN, **ac_kwargs)
         self.first = {k: x.clone() for k, x in self.torch_ac.state_dict().items()}
-        x, a = nets.placeholders_from_spaces(obs_space, action_space)
+        x, a = layers.placeholders_from_spaces(obs_space, action_space)
         build = trpo_core.mlp_actor_critic if algo == "trpo" else nets.mlp_actor_critic
         found = build(x, a, hidden_sizes=HIDDEN, action_space=action_space, **ac_kwargs)
         more = found[3:-1] if algo == "trpo" else ({}, {}, None)
         self.ac = ActorCritic(x, a, *found[:3], *more, found[-1])
         self.placeholders = {"obs": x, "act": a}
         for name in ("adv", "ret", "val", "logp"):
-            self.placeholders[name] = nets.placeholder()
+            self.placeholders[name] = layers.placeholder()
         self.shards = Shards(2)
         rng = np.random.default_rng(2)
         self.batches = [self._batch(rng, rows) for rows in (ROWS, ROWS + 10)]
@@ -335,7 +335,7 @@ def first_weights(**kwargs):
     """All variables of a new actor-critic with wide layers."""
     with tf.Graph().as_default() as graph, tf.Session().as_default() as session:
         tf.set_random_seed(0)
-        x, a = nets.placeholder(10), nets.placeholder(2)
+        x, a = layers.placeholder(10), layers.placeholder(2)
         nets.mlp_actor_critic(x, a, (200, 100), action_space=ACTIONS["Box"], **kwargs)
         session.run(tf.global_variables_initializer())
         return {v.op.name: session.run(v) for v in graph.get_collection("trainable_variables")}

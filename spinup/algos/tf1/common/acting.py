@@ -8,7 +8,7 @@ renewed after updates; a user's graph function acts through the session.
 import numpy as np
 
 from spinup.algos.common.numpy_actor import NumpyActor
-from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.graph import Function
 from spinup.envs.actions import env_actions
 
@@ -17,7 +17,7 @@ class NetPolicy:
     """Selects actions in NumPy for one of the library's policies."""
 
     def __init__(self, policy):
-        self.description, variables = nets.describe(policy)
+        self.description, variables = layers.describe(policy)
         self._fixed = {k: x for k, x in variables.items() if isinstance(x, np.ndarray)}
         variables = {k: x for k, x in variables.items() if k not in self._fixed}
         self._read = Function({}, {k: x.read_value() for k, x in variables.items()})
@@ -61,8 +61,8 @@ class SessionPolicy:
 def make_policy(ac):
     """Create the fastest policy that samples actions as the networks do."""
     pi = _pi(ac)
-    policy = nets.known(pi)
-    if policy is None or nets.describe(policy)[0] is None:
+    policy = layers.known(pi)
+    if policy is None or layers.describe(policy)[0] is None:
         return SessionPolicy(ac.obs, pi)
     return NetPolicy(policy)
 
@@ -82,7 +82,7 @@ class GreedyAction:
         self.fast = isinstance(self.policy, NetPolicy)
         if not self.fast:
             best = _pi(ac) if isinstance(ac, tuple) else ac.built.get("mu", _pi(ac))
-            policy = nets.known(best)
+            policy = layers.known(best)
             self.policy = SessionPolicy(ac.obs, best if policy is None else policy.mode)
         self.rng = np.random.default_rng()
 

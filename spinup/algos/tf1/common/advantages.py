@@ -8,7 +8,7 @@ import numpy as np
 
 from spinup.algos.common.epoch_buffer import EpochBuffer as Epochs
 from spinup.algos.common.returns import gae
-from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.graph import Function
 
 
@@ -18,8 +18,8 @@ class EpochBuffer(Epochs):
     def __init__(self, run, loop, ac):
         super().__init__(run, loop)
         self.run, self.dtypes = run, {k: x.dtype.as_numpy_dtype for k, x in run.batch().items()}
-        self._value = Function({"obs": ac.obs}, nets.flat(ac.v))
-        self._logp = Function({"obs": ac.obs, "act": ac.act}, nets.flat(ac.logp))
+        self._value = Function({"obs": ac.obs}, layers.flat(ac.v))
+        self._logp = Function({"obs": ac.obs, "act": ac.act}, layers.flat(ac.logp))
 
     def get(self, gamma, lam):
         """Return one batch per local shard, a dict of arrays whose first axis is the batch.

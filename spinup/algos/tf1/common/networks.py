@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from spinup.algos.tf1.common.graph import records
-from spinup.algos.tf1.common.nets import flat
+from spinup.algos.tf1.common.layers import flat
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 

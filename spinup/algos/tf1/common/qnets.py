@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from spinup.algos.tf1.common.nets import HALF_LOG_2PI, dense, mlp, remember
+from spinup.algos.tf1.common.layers import HALF_LOG_2PI, dense, mlp, remember
 from spinup.utils.tf import tf
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.acting import NetPolicy, make_policy
 from spinup.algos.tf1.common.graph import Function, records, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
@@ -63,8 +63,8 @@ class TfRun(Run):
     def build(self, actor_critic, ac_kwargs, names=ON_POLICY):
         """Build the actor-critic at new placeholders; `names` are the tensors that it returns."""
         kwargs = {**ac_kwargs, "action_space": self.action_space}
-        obs = nets.placeholder_from_space(self.observation_space)
-        act = nets.placeholder_from_space(self.action_space)
+        obs = layers.placeholder_from_space(self.observation_space)
+        act = layers.placeholder_from_space(self.action_space)
         if self.row.on_policy:
             with tf.variable_scope("", use_resource=True):
                 found = outputs(actor_critic(obs, act, **kwargs), names)
@@ -78,9 +78,9 @@ class TfRun(Run):
 
     def batch(self, *names):
         """Return the placeholders of a batch: `obs`, `act` and one number per row for each name."""
-        rows = {name: nets.placeholder() for name in names if name != "obs2"}
+        rows = {name: layers.placeholder() for name in names if name != "obs2"}
         if "obs2" in names:
-            rows["obs2"] = nets.placeholder_from_space(self.observation_space)
+            rows["obs2"] = layers.placeholder_from_space(self.observation_space)
         return {"obs": self.ac.obs, "act": self.ac.act, **rows}
 
     # ---- the session
@@ -115,7 +115,7 @@ class TfRun(Run):
 
     def _saver_arguments(self):
         """Return what is saved as the policy; called before the graph is complete."""
-        policy, made = nets.known(self._found["pi"]), make_policy(self.ac)
+        policy, made = layers.known(self._found["pi"]), make_policy(self.ac)
         if policy is not None:
             self._found["mu"] = policy.mode
         return {

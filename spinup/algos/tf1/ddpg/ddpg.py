@@ -20,7 +20,7 @@ from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.buffers import make_replay_buffer
 from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.graph import Function
-from spinup.algos.tf1.common.nets import flat
+from spinup.algos.tf1.common.layers import flat
 from spinup.algos.tf1.common.networks import polyak_update, target_copy
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ddpg import core

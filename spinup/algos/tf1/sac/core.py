@@ -9,7 +9,7 @@ from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.common.shapes import combined_shape
 from spinup.algos.tf1.common.buffers import ReplayBuffer
 from spinup.algos.tf1.common.graph import records
-from spinup.algos.tf1.common.nets import (
+from spinup.algos.tf1.common.layers import (
     count_vars,
     dense,
     flat_obs,
@@ -17,7 +17,6 @@ from spinup.algos.tf1.common.nets import (
     get_vars,
     known,
     mlp,
-    mlp_categorical_policy,
     placeholder,
     placeholders,
 )
@@ -109,6 +108,8 @@ def mlp_actor_critic(
     sizes = (hidden_sizes, activation, output_activation)
     with tf.variable_scope("pi"):
         if isinstance(action_space, Discrete):
+            from spinup.algos.tf1.common.nets import mlp_categorical_policy
+
             pi, _, logp_pi = mlp_categorical_policy(x, a, *sizes, action_space)
             mu = known(pi).mode
         elif policy is None:

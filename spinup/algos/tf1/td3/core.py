@@ -5,7 +5,7 @@ from gymnasium.spaces import Box, Discrete
 from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.common.shapes import combined_shape
 from spinup.algos.tf1.common.buffers import ReplayBuffer
-from spinup.algos.tf1.common.nets import (
+from spinup.algos.tf1.common.layers import (
     count_vars,
     flat_obs,
     get_vars,

@@ -8,10 +8,8 @@ from spinup.algos.common.shapes import combined_shape
 from spinup.algos.tf1.common import nets
 from spinup.algos.tf1.common.gradients import flatten, gradients, shard_mean, unflatten
 from spinup.algos.tf1.common.graph import Function
-from spinup.algos.tf1.common.nets import (
-    categorical_kl,
+from spinup.algos.tf1.common.layers import (
     count_vars,
-    diagonal_gaussian_kl,
     gaussian_likelihood,
     get_vars,
     known,
@@ -21,6 +19,7 @@ from spinup.algos.tf1.common.nets import (
     placeholders,
     placeholders_from_spaces,
 )
+from spinup.algos.tf1.common.nets import categorical_kl, diagonal_gaussian_kl
 from spinup.algos.tf1.common.path_buffer import PathBuffer
 from spinup.utils.tf import tf
 
