@@ -12,6 +12,9 @@ from gymnasium import spaces
 from torch import nn
 
 from spinup.algos.pytorch.common import nets
+from spinup.envs.space_json import space_from_json
+from spinup.policies.activations import activation
+from spinup.policies.tf_policies import act_in_numpy
 from spinup.utils.errors import SpinupError
 
 
@@ -108,6 +111,63 @@ def _answer(actor, obs, picks):
             f"not available: add an attribute {names[0]} to it"
         )
     return found
+
+
+class DescribedPolicy:
+    """The interface of a torch network for a policy that a description and arrays define.
+
+    Args:
+        actor: the policy in NumPy.
+        meta: the saved metadata, with the spaces.
+    """
+
+    def __init__(self, actor, meta):
+        self.pi, self.actor = DescribedActor(actor), actor
+        self.observation_space = space_from_json(meta["observation_space"])
+        self.action_space = space_from_json(meta["action_space"])
+
+    def make_get_action(self, deterministic, rng):
+        """Return a function from one observation to an action, which NumPy computes."""
+        return act_in_numpy(self.actor, deterministic, rng, self.action_space)
+
+
+class DescribedActor(nn.Module):
+    """The torch module that computes what `NumpyActor` does, without noise."""
+
+    def __init__(self, actor):
+        super().__init__()
+        about, arrays = actor.description, actor.arrays
+        layers = [*about["layers"]]
+        self.bounded = actor.kind in ("squashed_gaussian", "deterministic")
+        if actor.kind == "squashed_gaussian":
+            layers.append([*about["mu_layer"], "identity"])
+        modules = []
+        for weight, bias, name in layers:
+            linear = nn.Linear(*arrays[weight].shape)
+            linear.weight = nn.Parameter(torch.tensor(arrays[weight].T))
+            linear.bias = nn.Parameter(torch.tensor(arrays[bias]))
+            modules += [linear, _activation(name)]
+        self.net = nn.Sequential(*modules)
+        self.clip = about.get("obs_clip")
+        for name in ("obs_mean", "obs_std", "scale", "center"):
+            value = torch.tensor(arrays[about[name]]) if name in about else None
+            self.register_buffer(name, value)
+
+    def forward(self, obs):
+        """Return logits, means or bounded actions: (batch, *observation) -> (batch, outputs)."""
+        x = obs.flatten(1) if obs.ndim > 1 else obs.unsqueeze(-1)
+        if self.obs_mean is not None:
+            x = (x - self.obs_mean) / self.obs_std
+            x = x if self.clip is None else x.clamp(-self.clip, self.clip)
+        x = self.net(x)
+        return self.center + self.scale * torch.tanh(x) if self.bounded else x
+
+
+def _activation(name):
+    plain = name.replace("_", "")
+    if plain == "leakyrelu":
+        return nn.LeakyReLU(0.2)  # TensorFlow's slope, not torch's
+    return nn.Identity() if plain == "identity" else activation(plain, "pytorch")()
 
 
 def observations_like(space, rng, n=64):

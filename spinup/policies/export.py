@@ -128,8 +128,8 @@ def _load(
     """Load the run's description, and its network with the spaces as attributes."""
     from spinup.envs import space_from_json
 
-    if loading.backend_of(folder) != "pytorch":
-        loading.load_tf_policy(folder)
+    if loading.backend_of(folder) == "tf1":
+        return _load_tf1(loading.tf_folder(folder, itr))
     if loading.has_safe_policy(folder):
         meta, ac = loading.load_module(folder, itr, actor_critic, trust)
         ac.observation_space = space_from_json(meta["observation_space"])
@@ -143,6 +143,25 @@ def _load(
     made = given_env(env, None, None)
     ac.observation_space, ac.action_space = made.observation_space, made.action_space
     return {"env": {"id": getattr(getattr(made, "spec", None), "id", None)}}, ac
+
+
+def _load_tf1(saved: Path) -> tuple[dict[str, Any], Any]:
+    """Load a policy of the TensorFlow backend as a torch network; TensorFlow is not needed."""
+    from spinup.policies.deterministic import DescribedPolicy
+    from spinup.policies.tf_policies import load_described
+
+    if not (saved / "policy.json").exists():
+        raise SpinupError(
+            f"{saved} has no policy.json: of the TensorFlow backend, only policies with the "
+            "library's own networks can be exported"
+        )
+    meta, actor = load_described(saved)
+    if meta is None:
+        raise SpinupError(
+            f"the policy in {saved} was saved without its spaces: save it with "
+            "setup_tf_saver(..., policy_meta=...)"
+        )
+    return meta, DescribedPolicy(actor, meta)
 
 
 def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:

@@ -3,9 +3,9 @@
     env, get_action = load_policy_and_env("data/ppo/ppo_s0", deterministic=True)
 
 Nothing in a run directory is executed: the network is rebuilt from JSON and safetensors, and the
-environment from an id that is registered in this process. Runs of the original Spinning Up contain
-only pickles, which can run arbitrary code when opened, so they need `trust_pickle=True`
-(`--trust-pickle`).
+environment from an id that is registered in this process. PyTorch runs of the original Spinning Up
+contain only pickles, which can run arbitrary code when opened, so they need `trust_pickle=True`
+(`--trust-pickle`). Of a TensorFlow graph, only operations that compute are loaded.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from spinup.utils.reading import open_regular
 GetAction = Callable[[Any], Any]
 # File names of saves; the group is the number.
 _POLICY, _MODEL = r"policy(\d*)\.json", r"model(\d*)\.pt"
+# TensorFlow's are folders. One of them ends with .old while a newer save replaces it.
+_GRAPH = r"(?:tf1_save|simple_save)(\d*)(?:\.old)?"
 
 
 class NoEnvironment(SpinupError, UserWarning):
@@ -105,9 +107,15 @@ def _environment(
     `meta` is None for runs that have no description.
     """
     if meta is None:
-        if env is None:
-            return _unpickle_env(folder, itr)
-        return given_env(env, env_kwargs, render_mode)
+        if env is not None:
+            return given_env(env, env_kwargs, render_mode)
+        if not trust:
+            raise SpinupError(
+                f"the environment of {folder} is only saved as a pickle, which can run any program "
+                "when it is opened: pass one with env=... (--env) or, if you trust its author, "
+                "trust_pickle=True (--trust-pickle)"
+            )
+        return _unpickle_env(folder, itr)
     try:
         made = saved_env(env, env_kwargs, meta, render_mode, trust)
         check_spaces_agree(meta, made)
@@ -142,13 +150,21 @@ def load_pytorch_policy(
 
 
 def load_tf_policy(
-    fpath: str | Path, itr: int | str | None = "last", deterministic: bool = False
+    fpath: str | Path,
+    itr: int | str | None = "last",
+    deterministic: bool = False,
+    *,
+    trust_pickle: bool = False,
+    seed: int | None = None,
 ) -> GetAction:
-    """Always raise: this version does not include the TensorFlow backend."""
-    raise SpinupError(
-        f"{fpath} was trained with the TensorFlow backend, which is not part of this version: "
-        "train with the PyTorch backend instead"
-    )
+    """Load only the policy of a TensorFlow run, as `get_action(obs)`.
+
+    Arguments are as for `load_policy_and_env`. The library's own networks act in NumPy, all other
+    graphs through TensorFlow.
+    """
+    folder, itr = folder_of_save(fpath, itr)
+    options = {"actor_critic": None, "trust_pickle": trust_pickle, "seed": seed}
+    return _load_tf1(folder, itr, bool(deterministic), **options)[1](None)
 
 
 def run_folder(fpath: str | Path) -> Path:
@@ -166,12 +182,13 @@ def folder_of_save(fpath: str | Path, itr: int | str | None) -> tuple[Path, int 
     folder = run_folder(fpath)
     if itr != "best":
         return folder, itr
-    if not (folder / "best" / "policy.json").is_file():
+    best = folder / "best"
+    if not ((best / "policy.json").is_file() or (best.is_dir() and backend_of(best) == "tf1")):
         raise SpinupError(
             f"{folder} has no best policy: train with save_best=True (--save_best), or choose "
             "another save"
         )
-    return folder / "best", "last"
+    return best, "last"
 
 
 def save_argument(text: str) -> int | str:
@@ -193,11 +210,9 @@ def has_safe_policy(folder: Path) -> bool:
 def backend_of(folder: Path) -> str:
     """Return the backend whose files a run directory contains."""
     names = [p.name for p in folder.iterdir() if p.is_dir()]
-    if "pyt_save" not in names and any(
-        re.fullmatch(r"tf1_save\d*|simple_save\d*", n) for n in names
-    ):
-        return "tf1"
-    return "pytorch"
+    graphs = [name for name in names if re.fullmatch(_GRAPH, name)]
+    is_graph = (folder / "saved_model.pb").exists()  # the folder of one save
+    return "tf1" if "pyt_save" not in names and (graphs or is_graph) else "pytorch"
 
 
 def _load_pytorch(
@@ -231,9 +246,40 @@ def _load_pytorch(
     return meta, act_in
 
 
-def _load_tf1(folder: Path, itr: int | str | None, deterministic: bool, **_: Any) -> Loaded:
-    get_action = load_tf_policy(folder, itr, deterministic)
-    return None, lambda action_space: get_action
+def _load_tf1(
+    folder: Path,
+    itr: int | str | None,
+    deterministic: bool,
+    *,
+    actor_critic: Any,
+    trust_pickle: bool,
+    seed: int | None,
+) -> Loaded:
+    if actor_critic is not None:
+        raise SpinupError(
+            f"{folder} was trained with the TensorFlow backend, whose saves contain the network: "
+            "leave out actor_critic"
+        )
+    from spinup.policies.tf_policies import load_policy_of
+
+    return load_policy_of(tf_folder(folder, itr), deterministic, trust_pickle, seed)
+
+
+def tf_folder(folder: Path, itr: int | str | None) -> Path:
+    """Return the folder of one save of a TensorFlow run."""
+    if (folder / "saved_model.pb").exists():
+        return folder
+    if not saved_numbers(folder, _GRAPH):
+        raise SpinupError(
+            f"{folder} contains no policy of the TensorFlow backend: pass the run directory of one"
+        )
+    number = chosen_save(folder, itr, _GRAPH)
+    names = [
+        f"{name}{'' if number is None else number}{end}"
+        for end in ("", ".old")
+        for name in ("tf1_save", "simple_save")
+    ]
+    return next(folder / name for name in names if (folder / name).exists())
 
 
 # The run's description (None if it has only pickles), and a function that takes the environment's
@@ -309,7 +355,7 @@ def chosen_save(folder: Path, itr: int | str | None, kind: str) -> int | None:
 def saved_numbers(folder: Path, kind: str = _POLICY) -> list[int | None]:
     """Return the sorted numbers of a run directory's saves, after None for the unnumbered one."""
     found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
-    numbers: list[int | None] = [*sorted(int(text) for text in found if text)]
+    numbers: list[int | None] = [*sorted({int(text) for text in found if text})]
     return [None] + numbers if "" in found else numbers
 
 
@@ -333,7 +379,8 @@ def check_seed(seed: Any) -> None:
 
 def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any:
     if not saved_numbers(folder, _MODEL):
-        below = sorted(p.parent for p in (*folder.glob("*/pyt_save"), *folder.glob("*/*/pyt_save")))
+        ways = (f"{depth}/{name}" for depth in ("*", "*/*") for name in ("pyt_save", "tf1_save"))
+        below = sorted({p.parent for way in ways for p in folder.glob(way)})
         such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
         wanted = such or "the run directory of a trained policy"
         raise SpinupError(f"{folder} contains no saved policy: pass {wanted}")
@@ -364,7 +411,8 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
     """Unpickle the environment that `save_state({'env': env})` saved; only for trusted pickles."""
-    number = chosen_save(folder, itr, _POLICY if has_safe_policy(folder) else _MODEL)
+    kind = _POLICY if has_safe_policy(folder) else _MODEL
+    number = chosen_save(folder, itr, _GRAPH if backend_of(folder) == "tf1" else kind)
     path = folder / ("vars.pkl" if number is None else f"vars{number}.pkl")
     if not path.is_file():
         path = folder / "vars.pkl"

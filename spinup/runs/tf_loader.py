@@ -81,7 +81,6 @@ class Restored(NamedTuple):
     inputs: dict[str, Any]  # tensors by name
     outputs: dict[str, Any]
     policy: dict[str, Any] | None  # the policy's metadata; None in runs of the original
-    seed: Any  # a tensor that determines what the policy samples; None if there is none
     random: dict[str, bool]  # for each output, whether the graph draws random numbers for it
 
 
@@ -128,7 +127,6 @@ def restore(
         by_group["inputs"],
         by_group["outputs"],
         policy if isinstance(policy, dict) else None,
-        next(iter(by_group["seed"].values()), None),
         {key: random(name) for key, name in names["outputs"].items()},
     )
 
@@ -218,9 +216,8 @@ def _read_pickle(folder: Path, trust_pickle: bool) -> dict[str, Any]:
 
 
 def _tensor_names(folder: Path, info: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the names of the inputs, outputs and seed: {group: {key: tensor name}}."""
+    """Return the names of the inputs and outputs: {group: {key: tensor name}}."""
     names = {group: info.get(group) for group in ("inputs", "outputs")}
-    names["seed"] = {"seed": info["seed"]} if "seed" in info else {}
     for group, found in names.items():
         if not isinstance(found, dict) or not all(
             isinstance(key, str) and isinstance(name, str) for key, name in found.items()

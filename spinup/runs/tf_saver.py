@@ -53,8 +53,6 @@ class GraphSaver:
         actor: a function that returns the policy as a description and arrays (see
             ``spinup.algos.common.numpy_actor``), from which it is loaded without TensorFlow; None
             for a graph that only TensorFlow can compute.
-        seed: a tensor of two integers that determines what ``pi`` samples; None if the graph draws
-            its own random numbers. Whoever loads the policy feeds it.
     """
 
     def __init__(
@@ -64,10 +62,9 @@ class GraphSaver:
         outputs: Mapping[str, Any],
         policy_meta: Mapping[str, Any] | None = None,
         actor: Callable[[], tuple[dict[str, Any], dict[str, np.ndarray]]] | None = None,
-        seed: Any = None,
     ) -> None:
         self.sess, self.inputs, self.outputs = sess, dict(inputs), dict(outputs)
-        self.meta, self.actor, self.seed = policy_meta, actor, seed
+        self.meta, self.actor = policy_meta, actor
         self.names = {
             "inputs": {key: tensor.name for key, tensor in self.inputs.items()},
             "outputs": {key: tensor.name for key, tensor in self.outputs.items()},
@@ -115,8 +112,6 @@ class GraphSaver:
         }
         if meta:
             info["policy"] = convert_json(dict(meta))
-        if self.seed is not None:
-            info["seed"] = self.seed.name
         info["sha256"] = self_hash(info)
         write_durably(folder / "model_info.json", [json_bytes(info)])
         write_durably(folder / "model_info.pkl", [pickle.dumps(self.names, protocol=2)])

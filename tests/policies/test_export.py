@@ -265,10 +265,6 @@ def test_a_missing_package_names_the_extra(runs, tmp_path, monkeypatch, capsys, 
 
 
 HELP = "; 'spinup export --help' explains the arguments"
-NOT_HERE = (
-    " was trained with the TensorFlow backend, which is not part of this version: train with the "
-    "PyTorch backend instead"
-)
 PICKLE = (
     " is a pickle, which can run any program when it is opened: if you trust its author, pass "
     "trust_pickle=True (--trust-pickle)"
@@ -289,7 +285,11 @@ MALFORMED = [
         "EMPTY --onnx p.onnx",
         "EMPTY contains no saved policy: pass the run directory of a trained policy",
     ),
-    ("TF --onnx p.onnx", "TF" + NOT_HERE),
+    (
+        "TF --onnx p.onnx",
+        "TF/tf1_save has no policy.json: of the TensorFlow backend, only policies with the "
+        "library's own networks can be exported",
+    ),
     ("PICKLED --onnx p.onnx", "PICKLED/model.pt" + PICKLE),
     ("RUN RUN --onnx p.onnx", "unrecognized arguments: RUN" + HELP),
     ("RUN --onxn p.onnx", "the following arguments are required: --onnx" + HELP),

@@ -517,7 +517,6 @@ FORGED_INFO = {
     "its own hash": b'{"sha256": "0"}',
     "names of its inputs": b'{"inputs": 3, "outputs": {}}',
     "names of its outputs": b'{"inputs": {}, "outputs": {"pi": 3}}',
-    "names of its seed": b'{"inputs": {}, "outputs": {}, "seed": 3}',
     "list of files": b'{"files": 3}',
     "lists the file": b'{"files": {"../../x": "0"}}',
     "no node": b'{"inputs": {}, "outputs": {"pi": "^x"}}',

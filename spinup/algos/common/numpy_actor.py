@@ -66,8 +66,9 @@ ACTIVATIONS: dict[str, Function] = {
 class NumpyActor:
     """Computes actions from a description and its arrays; see above.
 
-    The arrays are not copied. Attributes: `kind`; `obs_dim`, the number of inputs; `act_dim`, the
-    number of logits or of the action's components; `nvec` (empty unless "multicategorical").
+    The arrays are not copied. Attributes: `description` and `arrays`; `kind`; `obs_dim`, the number
+    of inputs; `act_dim`, the number of logits or of the action's components; `nvec` (empty unless
+    "multicategorical").
 
     Raises:
         SpinupError: an entry is missing, unknown, or does not fit the others.
@@ -77,7 +78,7 @@ class NumpyActor:
     mode: Function  # outputs -> the most likely actions
 
     def __init__(self, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays = arrays
+        self.description, self.arrays = description, arrays
         if not isinstance(description, Mapping):
             _refuse(f"is {_short(description)}, not a dict")
         self.kind = kind = description.get("kind")
@@ -101,7 +102,7 @@ class NumpyActor:
 
     def _array(self, key: Any, ndim: int, size: int | None = None) -> np.ndarray:
         """Return an array of float32, with the expected number of axes and elements."""
-        array = self._arrays.get(key) if isinstance(key, str) else None
+        array = self.arrays.get(key) if isinstance(key, str) else None
         if array is None:
             _refuse(f"names the array {_short(key)}, which does not exist")
         if array.dtype != np.float32 or array.ndim != ndim or 0 in array.shape:

@@ -43,10 +43,14 @@ def records(graph, kind):
 
 
 def _seed(graph):
-    """Return the graph's seed placeholder, two integers; create it at its first use."""
+    """Return the graph's seed placeholder, two integers; create it at its first use.
+
+    Whoever loads the saved graph and feeds only observations gets a random seed.
+    """
     found = records(graph, "seed")
     if not found:
-        found.append(tf.placeholder(tf.int32, (2,), name="seed"))
+        default = tf.random.uniform((2,), maxval=2**31 - 1, dtype=tf.int32)
+        found.append(tf.placeholder_with_default(default, (2,), name="seed"))
     return found[0]
 
 
