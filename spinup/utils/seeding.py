@@ -20,6 +20,7 @@ _PURPOSES = {
     "minibatch": 5,
     "global": 6,
     "update": 7,
+    "graph": 8,
 }
 
 
