@@ -428,19 +428,11 @@ class Logger:
 
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
         """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
-        if proc_id() != 0:
-            return
-        self.check_owner()
-        import torch
+        if proc_id() == 0:
+            from spinup.runs.torch_saver import save_model
 
-        from spinup.runs.torch_saver import save_policy
-        from spinup.utils.own_files import own_folder
-
-        what, number, folder = self.pytorch_saver_elements, save_number(itr), self.path("pyt_save")
-        own_folder(folder)
-        self.write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
-        if isinstance(what, torch.nn.Module):
-            save_policy(folder, number, what, self._policy_meta)
+            self.check_owner()
+            save_model(self, self.pytorch_saver_elements, save_number(itr), self._policy_meta)
 
     def setup_tf_saver(
         self,
@@ -461,12 +453,10 @@ class Logger:
 
     def _tf_simple_save(self, itr: int | None = None) -> None:
         """Write ``tf1_save[itr]/``: a SavedModel, and the names of its inputs and outputs."""
-        if proc_id() != 0:
-            return
-        self.check_owner()
-        name = f"tf1_save{save_number(itr)}"
-        with self.writing(name):
-            self.tf_saver_elements.save(self.path(name))
+        if proc_id() == 0:
+            self.check_owner()
+            with self.writing(name := f"tf1_save{save_number(itr)}"):
+                self.tf_saver_elements.save(self.path(name))
 
 
 class EpochLogger(Logger):

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spinup.runs.policy_files import write_policy
 from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import own_folder
+
+if TYPE_CHECKING:
+    from spinup.runs.logger import Logger
+
+
+def save_model(logger: Logger, what: Any, number: str, meta: Mapping[str, Any] | None) -> None:
+    """Write ``pyt_save/model[itr].pt`` and, for a module, a policy that is safe to load."""
+    import torch
+
+    folder = logger.path("pyt_save")
+    own_folder(folder)
+    logger.write_pickle(f"pyt_save/model{number}.pt", what, torch.save)
+    if isinstance(what, torch.nn.Module):
+        save_policy(folder, number, what, meta)
 
 
 def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
