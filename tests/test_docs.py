@@ -475,7 +475,7 @@ def test_every_gate_has_a_preset_that_its_algorithm_accepts_and_that_divides_its
     files = {learn.file_name(algo, env) for algo, env, *_ in learn.GATES}
     assert len(files) == len(learn.GATES)
     for algo, env, steps, _, _ in learn.GATES:
-        function = registry.load(algo, "pytorch")
+        function = registry.load(algo)
         preset = learn.preset_path(algo, env)
         (cell,) = cli.plan(function, [], "x", preset=preset).grid.cells(function)
         assert cell.kwargs["env_name"] == env

@@ -1,4 +1,4 @@
-"""Exploration policies for training: sampled, noisy or epsilon-greedy."""
+"""Exploration policies for training: sampled or noisy."""
 
 from typing import Any
 
@@ -40,24 +40,3 @@ class NoisyPolicy:
         noise *= self.std
         noise += act
         return noise.clip(self.low, self.high)
-
-
-class EpsilonGreedy:
-    """Acts greedily, except that it takes a random action with probability `epsilon`.
-
-    The training loop sets `epsilon`. Acting never changes it, so evaluation cannot change it.
-    """
-
-    def __init__(self, policy: Any, n_actions: int, epsilon: float = 1.0):
-        self.policy, self.n_actions, self.epsilon = policy, n_actions, epsilon
-        self.begin, self.renew = policy.begin, policy.renew
-
-    def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return actions; each is random or greedy, independently of the others."""
-        explores = rng.random(len(obs)) < self.epsilon
-        if explores.all():
-            return rng.integers(self.n_actions, size=len(obs))
-        act = self.policy(obs, rng)[0].reshape(-1)
-        if explores.any():
-            act[explores] = rng.integers(self.n_actions, size=int(explores.sum()))
-        return act

@@ -5,9 +5,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from spinup.algos.common.exploration import EpsilonGreedy, NoisyPolicy, SampledPolicy
+from spinup.algos.common.exploration import NoisyPolicy, SampledPolicy
 from spinup.algos.pytorch.common.acting import make_policy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
+from spinup.algos.pytorch.dqn.core import EpsilonGreedy
 from spinup.algos.pytorch.sac import core as sac_core
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)

@@ -1,4 +1,4 @@
-"""DQN's network and replay buffer, and the names that user code imports from here."""
+"""DQN's network, replay buffer and exploration, and the names that user code imports from here."""
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction, MLPDuelingQ
 __all__ = [
     "Box",
     "Discrete",
+    "EpsilonGreedy",
     "MLPDiscreteQFunction",
     "MLPDuelingQ",
     "MLPQNetwork",
@@ -127,3 +128,24 @@ class Replay:
         """Set the priorities of a batch's rows from the TD errors of its gradient step."""
         if self.priorities is not None:
             self.priorities.update(batch["index"], td_error.cpu().numpy())
+
+
+class EpsilonGreedy:
+    """Acts greedily, except that it takes a random action with probability `epsilon`.
+
+    The training loop sets `epsilon`. Acting never changes it, so evaluation cannot change it.
+    """
+
+    def __init__(self, policy, n_actions, epsilon=1.0):
+        self.policy, self.n_actions, self.epsilon = policy, n_actions, epsilon
+        self.begin, self.renew = policy.begin, policy.renew
+
+    def __call__(self, obs, rng):
+        """Return actions; each is random or greedy, independently of the others."""
+        explores = rng.random(len(obs)) < self.epsilon
+        if explores.all():
+            return rng.integers(self.n_actions, size=len(obs))
+        act = self.policy(obs, rng)[0].reshape(-1)
+        if explores.any():
+            act[explores] = rng.integers(self.n_actions, size=int(explores.sum()))
+        return act

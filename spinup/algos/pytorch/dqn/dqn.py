@@ -19,7 +19,6 @@ import torch
 from torch import nn
 from torch.nn.functional import huber_loss, mse_loss
 
-from spinup.algos.common.exploration import EpsilonGreedy
 from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.common.schedules import linear_schedule
@@ -98,7 +97,7 @@ def dqn_learner(
     q_optimizer = Adam(ac.q.parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, q_optimizer=q_optimizer)
     greedy = make_policy(ac, run.device, on_policy=False)
-    policy = EpsilonGreedy(greedy, int(run.action_space.n))
+    policy = core.EpsilonGreedy(greedy, int(run.action_space.n))
 
     def epsilon(t):
         return linear_schedule(eps_start, eps_end, t / eps_steps)
