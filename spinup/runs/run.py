@@ -405,7 +405,7 @@ class Run:
 
     def after_row(self, row: dict[str, Any]) -> None:
         """Keep the best policy and call the user's `on_epoch`, if the run asks for them."""
-        if self.config.get("save_best") or self.config.get("on_epoch"):
+        if self.config.get("save_best") or self.config.get("on_epoch") is not None:
             from spinup.runs.hooks import after_row
 
             self.ended_early = after_row(self, row)

@@ -51,7 +51,8 @@ class SessionPolicy:
     def begin(self, rng):
         """Do nothing: the session has the current parameters."""
 
-    renew = begin
+    def renew(self):
+        """Do nothing, either."""
 
     def __call__(self, obs, rng):
         """Sample actions; the generator draws the seed of the graph's random ops."""
