@@ -36,8 +36,11 @@ def _import() -> Any:
         import tensorflow.compat.v1 as tf
     else:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # warnings; read once, at the import
-        with _silent():
-            import tensorflow.compat.v1 as tf
+        try:
+            with _silent():
+                import tensorflow.compat.v1 as tf
+        finally:
+            del os.environ["TF_CPP_MIN_LOG_LEVEL"]  # a child process silences itself as well
     return tf
 
 
