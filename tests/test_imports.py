@@ -15,6 +15,9 @@ BACKENDS = ("pytorch", "tf1")
 LAYERS = ("utils", "envs", "runs", "algos", "policies", "analysis", "grids", "cli")
 # What every layer may import.
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
+# Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.
+TENSORFLOW = ("spinup.algos.tf1", "spinup.examples.tf1", "spinup.utils.tf", "spinup.utils.mpi_tf")
+TENSORFLOW_LAZILY = ("spinup.runs.tf_saver", "spinup.runs.tf_loader", "spinup.policies.activations")
 # An algorithm folder that may import others: hindsight relabeling wraps an off-policy update.
 MAY_IMPORT_SIBLINGS = ("her",)
 
@@ -44,6 +47,21 @@ def imported(tree, package):
             yield name, id(node) in as_program
 
 
+def imports_tensorflow(name):
+    """Whether importing this module imports TensorFlow."""
+    return any(under(name, package) for package in ("tensorflow", *TENSORFLOW))
+
+
+def top_level(tree):
+    """The statements that run when a module is imported, without those for type checkers."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+
+
 def under(name, package):
     return name == package or name.startswith(package + ".")
 
@@ -58,6 +76,18 @@ def violations(module, source):
             found.append(f"{module} -> {name}: algos/common is for every backend")
         if root == "spinup" and not allowed(module, name, as_program):
             found.append(f"{module} -> {name}")
+        if root == "tensorflow" and not any(
+            under(module, place) for place in (*TENSORFLOW, *TENSORFLOW_LAZILY)
+        ):
+            found.append(f"{module} -> {name}: not a place for TensorFlow")
+        if root == "torch" and under(module, "spinup.algos.tf1"):
+            found.append(f"{module} -> {name}: this backend works without torch")
+    # `_exports` is only for type checkers, which run nothing
+    if not any(under(module, place) for place in (*TENSORFLOW, "spinup._exports")):
+        early = ast.Module(list(top_level(tree)), [])
+        for name, _ in imported(early, module.rpartition(".")[0]):
+            if imports_tensorflow(name):
+                found.append(f"{module} -> {name}: imports TensorFlow before anybody needs it")
     if is_forwarding(module, source):
         return []  # names what is above it, and imports it when a name is asked for
     return found
@@ -144,6 +174,12 @@ def test_imports_point_one_way(repo_root):
         ("spinup.algos.pytorch.ppo.ppo", "from spinup.algos.tf1.common import x"),
         ("spinup.algos.tf1.ppo.ppo", "import spinup.algos.pytorch.common.nets"),
         ("spinup.algos.pytorch.ppo.ppo", "from spinup import ppo_pytorch"),
+        ("spinup.algos.pytorch.ppo.ppo", "import tensorflow"),
+        ("spinup.algos.tf1.ppo.core", "def f():\n    import torch"),
+        ("spinup.policies.x", "def f():\n    import tensorflow.compat.v1 as tf"),
+        ("spinup.runs.tf_saver", "from spinup.utils.tf import tf"),
+        ("spinup.policies.x", "from spinup.algos.tf1.common import nets"),
+        ("spinup.run", "import tensorflow"),
     ],
 )
 def test_the_rule_on_imports_catches(module, source):
@@ -170,6 +206,8 @@ def test_the_rule_on_imports_catches(module, source):
         ("spinup.algos.pytorch.ppo.core", "from spinup.algos.pytorch.common.nets import mlp"),
         ("spinup.algos.pytorch.her.her", "from spinup.algos.pytorch.ddpg import ddpg"),
         ("spinup.run", "from spinup.algos.common import cli"),
+        ("spinup.algos.tf1.ppo.core", "from spinup.utils.tf import tf\nimport tensorflow"),
+        ("spinup.runs.tf_saver", "def f():\n    from spinup.utils.tf import tf"),
     ],
 )
 def test_the_rule_on_imports_lets_pass(module, source):
@@ -189,16 +227,22 @@ MOST_LINES = 6000  # what a reader of one algorithm may have to open, at the ver
 
 
 @pytest.mark.parametrize("name", ["ppo", "sac"])
-def test_an_algorithm_loads_little_of_the_library(name):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_algorithm_loads_little_of_the_library(name, backend):
+    other = {"pytorch": "tensorflow", "tf1": "torch"}[backend]
     code = (
-        f"import sys, spinup.algos.pytorch.{name}.{name}\n"
+        f"import sys, spinup.algos.{backend}.{name}.{name}\n"
         "files = {m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] == 'spinup'}\n"
-        "print(sum(len(open(file, encoding='utf-8').readlines()) for file in files))"
+        "lines = sum(len(open(file, encoding='utf-8').readlines()) for file in files)\n"
+        f"print((lines, {other!r} in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
-    assert int(done.stdout) <= MOST_LINES
+    lines, loads_the_other = ast.literal_eval(done.stdout)
+    assert lines <= MOST_LINES
+    assert not loads_the_other
+    assert done.stderr == ""  # TensorFlow is silent
 
 
 def loaded_after(statement):
@@ -266,7 +310,11 @@ def test_an_unknown_export_is_an_attribute_error_with_the_nearest_name():
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
-    [("ppo", ("ppo", "pytorch")), ("ppo_pytorch", ("ppo", "pytorch"))],
+    [
+        ("ppo", ("ppo", "pytorch")),
+        ("ppo_pytorch", ("ppo", "pytorch")),
+        ("ppo_tf1", ("ppo", "tf1")),
+    ],
 )
 def test_registry_resolves(spec, expected):
     assert registry.resolve(spec) == expected
@@ -298,6 +346,15 @@ def test_default_backend_is_the_users_choice(monkeypatch):
     assert row.default_backend() == "tf1"
     monkeypatch.setitem(registry.user_config.DEFAULT_BACKEND, "both", "gone")
     assert row.default_backend() == "pytorch"
+
+
+def test_a_bare_name_is_the_function_of_the_chosen_backend(monkeypatch):
+    import spinup
+
+    monkeypatch.setitem(registry.user_config.DEFAULT_BACKEND, "ppo", "tf1")
+    assert spinup.ppo is spinup.ppo_tf1
+    assert registry.resolve("ppo") == ("ppo", "tf1")
+    assert spinup.vpg is spinup.vpg_pytorch
 
 
 def test_a_missing_framework_is_a_sentence_that_names_the_extra(monkeypatch):

@@ -43,5 +43,6 @@ def activation(name: Any, backend: str, typed: str = "--act") -> Any:
             return importlib.import_module("spinup.algos.pytorch.common.nets").Tanh
         return getattr(importlib.import_module("torch.nn"), torch_name)
     if backend == "tf1":
+        importlib.import_module("spinup.utils.tf")  # imports TensorFlow without its messages
         return getattr(importlib.import_module("tensorflow").nn, tf_name)
     return name
