@@ -78,12 +78,12 @@ class Networks:
         return flat(found["q1"]), flat(found["q2"])
 
 
-def outputs(tensors, names):
+def outputs(tensors, names, function="actor_critic"):
     """Return what a graph function returned, by name; raise an error if the number is wrong."""
     tensors = tuple(tensors) if isinstance(tensors, list | tuple) else (tensors,)
     if len(tensors) != len(names):
         raise SpinupError(
-            f"actor_critic returned {len(tensors)} tensors, but this algorithm needs "
+            f"{function} returned {len(tensors)} tensors, but this algorithm needs "
             f"{len(names)}: {', '.join(names)}"
         )
     return dict(zip(names, tensors, strict=True))

@@ -20,6 +20,7 @@ from spinup.algos.tf1.common.layers import (
     placeholder,
     placeholders,
 )
+from spinup.algos.tf1.common.networks import outputs
 from spinup.algos.tf1.common.qnets import (
     LOG_STD_MAX,
     LOG_STD_MIN,
@@ -110,6 +111,11 @@ def mlp_actor_critic(
         if isinstance(action_space, Discrete):
             from spinup.algos.tf1.common.nets import mlp_categorical_policy
 
+            if policy is not None:
+                raise SpinupError(
+                    "sac's policy function returns continuous actions, but the action space is "
+                    "Discrete: omit policy, which picks a softmax"
+                )
             pi, _, logp_pi = mlp_categorical_policy(x, a, *sizes, action_space)
             mu = known(pi).mode
         elif policy is None:
@@ -118,7 +124,8 @@ def mlp_actor_critic(
             mu, pi, logp_pi = mlp_squashed_policy(x, *sizes, action_space)
         else:
             scale, center = bounds(action_space)
-            mu, pi, logp_pi = apply_squashing_func(*policy(x, a, *sizes))
+            found = outputs(policy(x, a, *sizes), ("mu", "pi", "logp_pi"), "policy")
+            mu, pi, logp_pi = apply_squashing_func(**found)
             mu, pi = center + scale * mu, center + scale * pi
             logp_pi = logp_pi - float(np.log(scale).sum())
     build = _mlp_discrete_q_function if isinstance(action_space, Discrete) else mlp_q_function
