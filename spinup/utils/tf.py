@@ -31,7 +31,11 @@ def _silent() -> Iterator[None]:
 
 def _import() -> Any:
     if importlib.util.find_spec("tensorflow") is None:
-        raise SpinupError("TensorFlow is not installed: run pip install 'spinup[tf]'")
+        missing = "TensorFlow is not installed: run pip install 'spinup[tf]'"
+        started = getattr(sys.modules["__main__"], "__spec__", None)
+        if started is not None and started.name.startswith("spinup.algos."):
+            sys.exit(f"spinup: {missing}")  # `python -m`: no command line would catch the error
+        raise SpinupError(missing)
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:  # the user decides what to see
         import tensorflow.compat.v1 as tf
     else:
