@@ -434,3 +434,49 @@ def test_a_hostile_graph_plays_nothing_and_writes_nothing(tmp_path, capsys):
     err = capsys.readouterr().err
     assert err.startswith("spinup: the graph in") and "'WriteFile'" in err and err.count("\n") == 1
     assert not trace.exists()
+
+
+# --------------------------------------------------------------------------- runs of algorithms
+
+
+def tiny(folder, **changes):
+    from spinup import ppo_tf1
+
+    few = {"steps_per_epoch": 40, "epochs": 1, "train_pi_iters": 2, "train_v_iters": 2}
+    ppo_tf1(
+        "CartPole-v1", logger_kwargs={"output_dir": str(folder), "quiet": True}, **few, **changes
+    )
+
+
+def test_a_run_saves_one_policy_in_two_forms(tmp_path):
+    tiny(tmp_path, ac_kwargs={"hidden_sizes": (8,), "normalize_obs": True}, save_best=True)
+    in_numpy = load_tf_policy(tmp_path, deterministic=True)
+    (tmp_path / "tf1_save" / "policy.json").unlink()
+    in_session = load_tf_policy(tmp_path, deterministic=True)
+    assert [in_numpy(o) for o in ROWS] == [in_session(o) for o in ROWS]
+    env, _ = load_policy_and_env(tmp_path, "best")
+    assert env.spec.id == "CartPole-v1"
+
+
+def test_a_graph_function_of_ones_own_is_loaded_without_it(tmp_path):
+    from spinup.utils.tf import tf
+
+    def actor_critic(x, a, action_space):
+        with tf.variable_scope("pi"):
+            logits = tf.matmul(x, tf.get_variable("w", (4, 2)))
+            logp_all = tf.nn.log_softmax(logits)
+            pi = tf.random.categorical(logits, 1)[:, 0]
+            logp, logp_pi = (tf.reduce_sum(tf.one_hot(b, 2) * logp_all, 1) for b in (a, pi))
+        with tf.variable_scope("v"):
+            v = tf.matmul(x, tf.get_variable("w", (4, 1)))[:, 0]
+        return pi, logp, logp_pi, v
+
+    tiny(tmp_path, actor_critic=actor_critic)
+    assert not (tmp_path / "tf1_save" / "policy.json").exists()
+
+    def drawn(seed):
+        env, get_action = load_policy_and_env(tmp_path, seed=seed)
+        assert env.spec.id == "CartPole-v1"
+        return [int(get_action(o)) for o in ROWS]
+
+    assert drawn(1) == drawn(1) != drawn(2)
