@@ -309,7 +309,7 @@ def test_batches_and_running_statistics_are_the_twins(pair, gather):
             streams=[],
             variables=pair.variables,
             batch=lambda: {"obs": pair.ac.obs, "act": pair.ac.act},
-            noise=None,
+            explore_rngs=[None, None],
         )
         mine = advantages.EpochBuffer(run, buffer.loop, pair.ac)
         mine.rollouts = other.rollouts
