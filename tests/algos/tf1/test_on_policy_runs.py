@@ -212,6 +212,15 @@ def test_the_wrong_number_of_tensors_is_one_sentence(train):
         assert "\n" not in str(error.value)
 
 
+def test_values_that_cannot_learn_are_one_sentence(train):
+    def constant(x, a, action_space=None):
+        *policy, v = core.mlp_actor_critic(x, a, (4,), action_space=action_space)
+        return *policy, tf.zeros_like(v)
+
+    with pytest.raises(SpinupError, match="a loss depends on no trainable variable"):
+        train("vpg_tf1", "CartPole-v1", actor_critic=constant)
+
+
 def test_an_entropy_bonus_needs_a_policy_of_the_library(train):
     with pytest.raises(SpinupError, match=r"ent_coef=0\.1 needs the policy's entropy"):
         train("ppo_tf1", "Pendulum-v1", actor_critic=own_actor_critic, ent_coef=0.1)

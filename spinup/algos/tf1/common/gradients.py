@@ -10,11 +10,13 @@ functions of one loss:
     loss_v.step({"grad": shard_mean(grads, shards)})
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spinup.algos.tf1.common.graph import Function, require_graph
+from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
 
@@ -80,10 +82,17 @@ def gradients(loss, params):
     return [tf.zeros_like(p) if g is None else g for g, p in zip(grads, params, strict=True)]
 
 
-def trainable(loss):
-    """Return the variables that the gradient of `loss` changes."""
+def _all_gradients(loss):
+    """Return the gradients of `loss`, and the variables on which it depends."""
     params = tf.trainable_variables()
-    return [p for g, p in zip(tf.gradients(loss, params), params, strict=True) if g is not None]
+    grads = tf.gradients(loss, params)
+    found = [(g, p) for g, p in zip(grads, params, strict=True) if g is not None]
+    if not found:
+        raise SpinupError(
+            "a loss depends on no trainable variable, so there is nothing to learn: build the "
+            "tensors that actor_critic returns with tf.get_variable"
+        )
+    return zip(*found, strict=True)
 
 
 def flatten(xs):
@@ -105,7 +114,7 @@ class Objective(NamedTuple):
     value: Function  # batch -> loss and info, as a dict
     gradient: Function  # batch -> gradient as one vector, and info
     step: Function | None  # takes a gradient step with {"grad": vector}
-    params: list[Any]  # the variables that the gradient refers to
+    params: Sequence[Any]  # the variables that the gradient refers to
 
 
 def objective(loss, batch, optimizer=None, max_grad_norm=None):
@@ -115,14 +124,14 @@ def objective(loss, batch, optimizer=None, max_grad_norm=None):
     optimizer, there is no `step`.
     """
     loss, info = loss if isinstance(loss, tuple) else (loss, {})
-    params = trainable(loss)
+    grads, params = _all_gradients(loss)
     flat = grad = tf.placeholder(tf.float32, (None,))
     if max_grad_norm is not None:
         grad = flat * tf.minimum(max_grad_norm / (tf.norm(flat) + 1e-6), 1.0)
     step = optimizer and optimizer.apply(unflatten(grad, params), params)
     return Objective(
         Function(batch, {"loss": loss, **info}),
-        Function(batch, {"grad": flatten(gradients(loss, params)), **info}),
+        Function(batch, {"grad": flatten(grads), **info}),
         step and Function({"grad": flat}, [], [step]),
         params,
     )
