@@ -38,7 +38,7 @@ def register(
     """Make a training function known by name, as the library's own are; a later call replaces it.
 
     Args:
-        name: the name to type, and the name that the function passes to `TorchRun`.
+        name: the name to type, and the name that the function passes to `TorchRun` or `TfRun`.
         function: the training function: its first argument is `env_fn`, and it takes `seed` and
             `logger_kwargs`.
         backend: the framework of its networks, which decides what `--act` means.

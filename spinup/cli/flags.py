@@ -71,8 +71,11 @@ ONCE_KEYS = ("resume", "overwrite", "progress")
 NOT_FLAGS = {
     "env_fn": "use --env to name the environment",
     "on_epoch": "pass a function from Python",
-    "actor_critic": "pass a class from Python, or use --ac_kwargs:KEY for its arguments",
+    "actor_critic": "pass it from Python, or use --ac_kwargs:KEY for its arguments",
 }
+
+# Arguments of graph functions that the run itself passes, or that cannot be written as a literal.
+_NOT_ENTRIES = ("action_space", "policy")
 
 # Keys whose values are always text, even in `--exp_name 1`.
 TEXT_KEYS = (
@@ -227,7 +230,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
     elif key == "ac_kwargs":
         parameter = inspect.signature(algo_fn).parameters.get("actor_critic")
         target = None if parameter is None else parameter.default
-        skip = 2  # observation_space, action_space
+        skip = 2  # observation_space and action_space; or the placeholders x and a
     else:
         return None
     if not callable(target) or target is inspect.Parameter.empty:
@@ -235,7 +238,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
     parameters = list(inspect.signature(target).parameters.values())[skip:]
     if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         return None
-    return {p.name: p for p in parameters}
+    return {p.name: p for p in parameters if p.name not in _NOT_ENTRIES}
 
 
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
@@ -443,6 +446,8 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
 
 def value_of(key: str, value: Any, parameter: inspect.Parameter, backend: str, typed: str) -> Any:
     if key.startswith("ac_kwargs:") and key.endswith("activation"):
+        if value is None and parameter.default is None:
+            return None  # no activation after the last layer
         return activation(value, backend, typed)
     if key == "ac_kwargs:hidden_sizes":
         return value if is_width(value) else _sizes(value, typed)

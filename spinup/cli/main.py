@@ -100,7 +100,8 @@ def version() -> str:
     from importlib import metadata
 
     found = [f"spinup {__version__}", f"python {sys.version.split()[0]}"]
-    for package in ("torch", "gymnasium", "numpy", "mujoco", "mpi4py", "tensorflow"):
+    packages = ("torch", "gymnasium", "numpy", "mujoco", "mpi4py", "tensorflow", "tensorflow-cpu")
+    for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found.append(f"{package} {metadata.version(package)}")
     return "\n".join(found)

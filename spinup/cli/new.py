@@ -20,8 +20,6 @@ from spinup import __version__, registry
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, nearest, one_line
 
-_BACKEND = "pytorch"
-
 _PROJECT = """[build-system]
 requires = ["setuptools>=77"]
 build-backend = "setuptools.build_meta"
@@ -31,7 +29,7 @@ name = "{name}"
 version = "0.1.0"
 description = "{name}, an algorithm for spinup"
 requires-python = ">=3.10"
-dependencies = ["spinup>={version}"]
+dependencies = ["spinup{extra}>={version}"]
 
 # This adds the command `spinup {name}` wherever the package is installed.
 [project.entry-points."spinup.algorithms"]
@@ -146,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"  {path!s:<{2 * len(name) + 18}}{said[path.name]}")
     print(
         f"\nNext:\n  pip install -e {name}\n  spinup {name} --env "
-        f"{_preset_env(args.source)} --epochs 5\n  python -m pytest {name}"
+        f"{_preset_env(*_source(args.source))} --epochs 5\n  python -m pytest {name}"
     )
     return 0
 
@@ -159,25 +157,17 @@ def write(name: str, source: str, where: Path) -> list[Path]:
             f"{root} already exists: choose another name, or run this in another folder"
         )
     _check_name(name)
-    # HER has no update of its own: it wraps those of other algorithms.
-    rows = {
-        row.name: row for row in registry.ROWS if row.name != "her" and _BACKEND in row.backends
-    }
-    if source not in rows:
-        raise SpinupError(
-            f"there is no algorithm '{source}' to start from: choose one of {', '.join(rows)}"
-            f"{nearest(source, rows)}"
-        )
-    folder = _folder(source)
+    row, backend = _source(source)
+    folder, extra = _folder(row, backend), "[tf]" if backend == "tf1" else ""
     files = {
-        "pyproject.toml": _PROJECT.format(name=name, version=__version__),
+        "pyproject.toml": _PROJECT.format(name=name, extra=extra, version=__version__),
         f"{name}/__init__.py": "",
         f"{name}/{name}.py": _renamed(
-            (folder / f"{source}.py").read_text("utf-8"), rows[source], name
+            (folder / f"{row.name}.py").read_text("utf-8"), row, backend, name
         ),
         f"{name}/core.py": (folder / "core.py").read_text("utf-8"),
         f"{name}/config.json": (folder / "config.json").read_text("utf-8"),
-        f"{name}/README.md": _readme(folder, source, name),
+        f"{name}/README.md": _readme(folder, row.name, backend, name),
         f"tests/test_{name}.py": _TEST.format(name=name),
     }
     try:
@@ -211,26 +201,40 @@ def _check_name(name: str) -> None:
         )
 
 
-def _folder(source: str) -> Path:
-    return Path(registry.__file__).parent / "algos" / _BACKEND / source
+def _source(name: str) -> tuple[registry.Algorithm, str]:
+    """Return the algorithm to start from, 'vpg' or 'vpg_tf1', and its backend."""
+    # HER has no update of its own: it wraps those of other algorithms.
+    rows = [row for row in registry.ROWS if row.name != "her"]
+    known = {row.name: (row, row.default_backend()) for row in rows}
+    full = {f"{row.name}_{backend}": (row, backend) for row in rows for backend in row.backends}
+    if name not in known | full:
+        raise SpinupError(
+            f"there is no algorithm '{name}' to start from: choose one of {', '.join(known)}"
+            f"{nearest(name, known | full)}"
+        )
+    return (known | full)[name]
 
 
-def _preset_env(source: str) -> str:
+def _folder(row: registry.Algorithm, backend: str) -> Path:
+    return Path(registry.__file__).parent / "algos" / backend / row.name
+
+
+def _preset_env(row: registry.Algorithm, backend: str) -> str:
     import json
 
-    env: str = json.loads((_folder(source) / "config.json").read_text("utf-8"))["env"]
+    env: str = json.loads((_folder(row, backend) / "config.json").read_text("utf-8"))["env"]
     return env
 
 
-def _renamed(text: str, row: registry.Algorithm, name: str) -> str:
+def _renamed(text: str, row: registry.Algorithm, backend: str, name: str) -> str:
     """Rename an algorithm's function and what it defines; keep what it imports from others."""
     source = row.name
-    ours = f"spinup.algos.{_BACKEND}.{source}"
+    ours = f"spinup.algos.{backend}.{source}"
     text = text.replace(f"from {ours} import core\n", f"from {name} import core\n")
     text = text.replace(f"from {ours}.core import", f"from {name}.core import")
-    text = text.replace(f'TorchRun("{source}")', f'TorchRun("{name}")')
+    text = text.replace(f'Run("{source}")', f'Run("{name}")')
     text = text.replace(f"python -m {ours}.{source}", f"python -m {name}.{name}")
-    text = text.replace(f"python -m spinup.run {source}", f"spinup {name}")
+    text = re.sub(rf"python -m spinup\.run {source}(_\w+)?", f"spinup {name}", text)
     text = text.replace('"""', f'"""{name}, which starts as a copy of {source}.\n\n', 1)
     text = text.replace(
         "The README next to this file lists the differences from the paper",
@@ -248,7 +252,8 @@ def _renamed(text: str, row: registry.Algorithm, name: str) -> str:
     for number, column in reversed(places):
         line = lines[number - 1]
         lines[number - 1] = line[:column] + name + line[column + len(source) :]
-    call = f"register({name!r}, {name}, action_spaces={row.action_spaces!r})".replace("'", '"')
+    given = f"{name!r}, {name}, {backend!r}, action_spaces={row.action_spaces!r}"
+    call = f"register({given})".replace("'", '"')
     main = '\n\nif __name__ == "__main__":'
     text = "".join(lines).replace(main, f"\n\n{call}\n{main}")
     own = "".join(re.findall(rf"^from {name}\b.*\n", text, re.M))
@@ -259,9 +264,9 @@ def _renamed(text: str, row: registry.Algorithm, name: str) -> str:
     return text[:first] + block + text[last:]
 
 
-def _readme(folder: Path, source: str, name: str) -> str:
+def _readme(folder: Path, source: str, backend: str, name: str) -> str:
     text = (folder / "README.md").read_text("utf-8")
     table = text.partition("\n## Hyperparameters\n")[2].partition("\n## ")[0].rstrip()
     # links relative to the library's folders lead nowhere from here
     table = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", table)
-    return _README.format(name=name, source=source, backend=_BACKEND, table=table)
+    return _README.format(name=name, source=source, backend=backend, table=table)

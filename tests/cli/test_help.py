@@ -15,9 +15,11 @@ from spinup.runs.domains import Number
 # Numbers that have no usual range: what suits depends on the machine or on taste.
 NO_RANGE = {"seed", "save_freq", "shards", "num_threads", "target_entropy"}
 RANGE = re.compile(r"\b\d[\d.e-]* to \d|\busual\b")
+GRAPH_MODE = [f"{row.name}_tf1" for row in registry.ROWS if "tf1" in row.backends]
+NAMES = [*registry.algorithms(), *GRAPH_MODE]
 
 
-@pytest.mark.parametrize("name", registry.algorithms())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_number_is_explained_with_its_usual_range(name):
     said = explanations(registry.load(name))
     missing = [
@@ -65,7 +67,7 @@ def test_help_explains_every_flag_about_the_run(capsys):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("name", registry.algorithms())
+@pytest.mark.parametrize("name", NAMES)
 def test_help_fits_the_terminal_in_groups_with_every_alias_and_sink(
     name, columns, capsys, monkeypatch
 ):
@@ -82,6 +84,28 @@ def test_help_fits_the_terminal_in_groups_with_every_alias_and_sink(
     assert (
         out.count("(default:") + out.count("(default:\n") >= len(arguments(registry.load(name))) - 3
     )
+
+
+@pytest.mark.parametrize("name", GRAPH_MODE)
+def test_help_lists_what_a_graph_function_takes_from_the_command_line(name, capsys):
+    assert run.main([name, "--help"]) == 0
+    entries = re.findall(r"^  --ac_kwargs:(\w+)", capsys.readouterr().out, re.M)
+    common = ["output_activation", "KEY"]
+    if registry.get(name.removesuffix("_tf1")).on_policy:
+        common[1:1] = ["normalize_obs", "normalize_ret", "orthogonal_init"]
+    # neither the action space, which the run passes, nor a policy function
+    assert entries == common
+    for unknown in ("action_space", "policy"):
+        line = [name, "--env", "CartPole-v1", f"--ac_kwargs:{unknown}", "1"]
+        assert run.main(line) == 2
+        assert unknown in capsys.readouterr().err
+
+
+def test_the_version_names_tensorflow_whichever_build_is_installed(capsys):
+    import tensorflow
+
+    assert run.main(["version"]) == 0
+    assert re.search(rf"^tensorflow\S* {tensorflow.__version__}$", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -456,7 +456,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --actor_critic x",
-        "'--actor_critic' cannot be set on the command line: pass a class from Python, or use "
+        "'--actor_critic' cannot be set on the command line: pass it from Python, or use "
         "--ac_kwargs:KEY for its arguments",
     ),
     ("ppo --env CartPole-v1 --exp_name", "'--exp_name' needs a value"),

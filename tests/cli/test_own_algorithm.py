@@ -130,20 +130,25 @@ def test_a_file_cannot_choose_another_class_of_the_package(installed, tmp_path):
 # ---- spinup new ------------------------------------------------------------------------------
 
 SOURCES = [row.name for row in registry.ROWS if row.name != "her"]
+SOURCES += [f"{row.name}_tf1" for row in registry.ROWS if "tf1" in row.backends]
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_copy_defines_what_it_uses(installed, source):
     project = installed(f"copy_of_{source}", source)
-    name = f"copy_of_{source}"
+    name, (source, backend) = f"copy_of_{source}", registry.resolve(source)
     text = (project / name / f"{name}.py").read_text()
     tree = ast.parse(text)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert {name, f"{name}_update"} <= functions
     assert not [f for f in functions if f == source or f.startswith(f"{source}_")]
-    assert f"spinup.algos.pytorch.{source} import core" not in text
+    assert f"spinup.algos.{backend}.{source} import core" not in text
+    assert f'Run("{name}")' in text and f"{source}_tf1" not in text.replace(name, "")
+    assert f"spinup {name} --env" in ast.get_docstring(tree)
     module = importlib.import_module(f"{name}.{name}")
-    original = registry.load(source)
+    original = registry.load(source, backend)
+    assert registry.get(name).backends == (backend,)
+    assert ("spinup[tf]" in (project / "pyproject.toml").read_text()) is (backend == "tf1")
     mine = inspect.signature(getattr(module, name)).parameters
     assert list(mine) == list(inspect.signature(original).parameters)
     assert registry.load(name) is getattr(module, name)
@@ -181,6 +186,21 @@ def test_an_unknown_source_is_refused(tmp_path, monkeypatch, capsys):
     assert main(["new", "mine_c", "--from", "ppoo"]) == 2
     assert "there is no algorithm 'ppoo' to start from" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_in_graph_mode_trains_resumes_and_is_tested(installed, tmp_path, capsys):
+    installed("mine_tf", "ppo_tf1")
+    where = tmp_path / "data" / "e" / "e_s0"
+    line = ["mine_tf", "--env", "CartPole-v1", "--steps", "60", "--hid", "8", "--exp_name", "e"]
+    line += ["--train_v_iters", "2", "--train_pi_iters", "2", "--data_dir", str(tmp_path / "data")]
+    assert main([*line, "--act", "elu", "--epochs", "1"]) == 0
+    assert main([*line, "--act", "elu", "--epochs", "2", "--resume"]) == 0
+    config = json.loads((where / "config.json").read_text())
+    assert (config["algo"], config["backend"]) == ("mine_tf", "tf1")
+    assert len((where / "progress.txt").read_text().splitlines()) == 3
+    env, get_action = load_policy_and_env(where)
+    assert env.action_space.contains(get_action(env.reset(seed=0)[0]))
+    capsys.readouterr()
 
 
 # ---- register --------------------------------------------------------------------------------

@@ -251,6 +251,29 @@ def test_activation_by_name(name, expected):
     assert isinstance(cls, type) and cls.__name__ == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tanh", "tanh"),
+        ("tf.nn.elu", "elu"),
+        ("torch.nn.ELU", "elu"),
+        ("gelu", "gelu"),
+        ("leaky_relu", "leaky_relu"),
+        ("swish", "silu"),
+    ],
+)
+def test_activation_by_name_in_a_graph(name, expected):
+    import tensorflow as tf
+
+    from spinup import ppo_tf1
+
+    words = ["--env", "CartPole-v1", "--act", name, "--ac_kwargs:output_activation", "None"]
+    (cell,) = cli.plan(ppo_tf1, words, "x", "tf1").grid.cells(ppo_tf1)
+    found = cell.kwargs["ac_kwargs"]
+    assert found["activation"] is getattr(tf.nn, expected)
+    assert found["output_activation"] is None
+
+
 def test_several_values_make_a_grid_with_names_and_seeds():
     train("--gamma[g]", "0.9", "0.99", "--seed", "0", "10", "--act", "relu", "tanh")
     dirs = [call["logger_kwargs"]["output_dir"] for call in CALLS]

@@ -97,18 +97,46 @@ def mlp_gaussian_policy(x, a, hidden_sizes, activation, output_activation, actio
     return _with_kl(nets.mlp_gaussian_policy, x, a, *args)
 
 
-def mlp_actor_critic(x, a, hidden_sizes=(64, 64), activation=tf.tanh, policy=None, **kwargs):
+def mlp_actor_critic(
+    x,
+    a,
+    hidden_sizes=(64, 64),
+    activation=tf.tanh,
+    output_activation=None,
+    policy=None,
+    action_space=None,
+    normalize_obs=False,
+    normalize_ret=False,
+    orthogonal_init=False,
+):
     """Build a policy and a value function as `nets.mlp_actor_critic` does, with what TRPO needs.
 
-    Returns pi, logp, logp_pi, info, info_phs, d_kl and v.
+    Args:
+        x, a: placeholders of observations and actions.
+        hidden_sizes: widths of the hidden layers.
+        activation: activation function of the hidden layers.
+        output_activation: activation function of the policy's last layer.
+        policy: function like `mlp_gaussian_policy`; None picks the one that matches the action
+            space.
+        action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+        normalize_obs: subtract the running mean of observations and divide by their running
+            standard deviation. Helps if components differ in scale.
+        normalize_ret: divide rewards by the running standard deviation of discounted returns before
+            they are used. Helps if returns are large.
+        orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+
+    Returns:
+        pi, logp, logp_pi, info, info_phs, d_kl and v.
     """
     if policy is None:
-        chosen = nets.policy_for(kwargs.get("action_space"))
+        chosen = nets.policy_for(action_space)
 
         def policy(x, a, *args):
             return _with_kl(chosen, x, a, *args)
 
-    return nets.mlp_actor_critic(x, a, hidden_sizes, activation, policy=policy, **kwargs)
+    sizes = (hidden_sizes, activation, output_activation)
+    options = (normalize_obs, normalize_ret, orthogonal_init)
+    return nets.mlp_actor_critic(x, a, *sizes, policy, action_space, *options)
 
 
 class GAEBuffer(PathBuffer):
