@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.graph import records
+from spinup.algos.tf1.common.layers import placeholders
 from spinup.algos.tf1.common.networks import Networks, polyak_update, target_copy
+from spinup.algos.tf1.common.qnets import action_limits
+from spinup.algos.tf1.ddpg import ddpg
+from spinup.algos.tf1.sac import sac
+from spinup.algos.tf1.td3 import td3
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
@@ -112,3 +118,39 @@ def test_an_unused_parameter_is_left_alone(graph):
         session.run(tf.global_variables_initializer())
         session.run(step)
         assert session.run([p, other]) == pytest.approx([0.9, 1.0])
+
+
+UNEVEN = spaces.Box(np.float32([-1, 0]), np.float32([3, 0.5]))
+TWINS = {
+    "ddpg": (ddpg, ("pi", "q", "q_pi"), ()),
+    "td3": (td3, ("pi", "q1", "q2", "q1_pi"), (0.2, 0.5, action_limits(UNEVEN))),
+    "sac": (sac, ("mu", "pi", "logp_pi", "q1", "q2"), (0.2,)),
+}
+
+
+@pytest.mark.parametrize("algo", list(TWINS))
+def test_values_may_be_columns(graph, algo):
+    module, names, more = TWINS[algo]
+
+    def columns(*args, **kwargs):
+        found = module.core.mlp_actor_critic(*args, **kwargs)
+        return [x[:, None] if len(x.shape) == 1 else x for x in found]
+
+    obs, act, rew, done = placeholders(3, 2, None, None)
+    batch = {"obs": obs, "act": act, "rew": rew, "obs2": obs + 1, "done": done}
+    kwargs, fetched = {"hidden_sizes": (4,), "action_space": UNEVEN}, []
+    for function in (module.core.mlp_actor_critic, columns):  # with the same variables
+        nets = [Networks(function, kwargs, s, obs, act, names) for s in ("main", "target")]
+        loss_q, info = module.compute_loss_q(*nets, batch, 0.9, *more)
+        loss_pi = module.compute_loss_pi(nets[0], batch, *more[: algo == "sac"])
+        fetched.append([loss_q, loss_pi, *info.values()])
+    rng = np.random.default_rng(0)
+    feed = {x: rng.random((5, *x.shape[1:])) for x in (obs, act, rew, done)}
+    drawn = rng.normal(size=(5, 2))
+    normals = [op for op in graph.get_operations() if op.type == "RandomStandardNormal"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        one, other = session.run(fetched, {**feed, **{op.outputs[0]: drawn for op in normals}})
+    for x, y in zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True):
+        assert x.shape == y.shape
+        np.testing.assert_allclose(x, y, rtol=1e-6)

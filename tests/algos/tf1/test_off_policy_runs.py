@@ -167,11 +167,18 @@ CASES = {
     "td3": ("td3", pendulum, {"num_envs": 3}),
     "sac": ("sac", pendulum, {"alpha": "auto", "save_best": True}),
     "sac discrete": ("sac", cart_pole, {"num_envs": 3}),
-    "own ddpg": ("ddpg", pendulum, {"actor_critic": own_ddpg}),
     "own td3": ("td3", pendulum, {"actor_critic": own_td3}),
     "own sac": ("sac", pendulum, {"actor_critic": own_sac}),
-    "policy": ("sac", pendulum, {"ac_kwargs": {"hidden_sizes": (8,), "policy": own_policy}}),
 }
+CHILD = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from test_off_policy_runs import CASES, FUNCTIONS, TINY, Trouble
+Trouble.left, Trouble.do = 60, lambda: os.kill(os.getpid(), signal.SIGKILL)
+algo, env, options = CASES[sys.argv[2]]
+options = {"ac_kwargs": {"hidden_sizes": (8,)}, **options, **TINY, "resume": True}
+FUNCTIONS[algo](env, logger_kwargs={"output_dir": sys.argv[3], "quiet": True}, **options)
+"""
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -188,17 +195,22 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     assert ops[1:] == ops[1:2] * 3, "the graph grows while training"  # the first save adds a saver
     for first, last in zip(weights[0], weights[-1], strict=True):
         assert np.abs(first - last).max() > 1e-5
-    # a signal in the middle of the second epoch, then a crash in the third
+    # a signal in the middle of the second epoch, then a crash or a kill in the third
     monkeypatch.setattr(Trouble, "left", 85)  # test episodes count, too
     monkeypatch.setattr(Trouble, "do", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         train(algo, env, "parts", **options)
-    stopped, _ = load_checkpoint(whole.dir.with_name("parts") / "checkpoints")
+    stopped_dir = whole.dir.with_name("parts")
+    stopped, _ = load_checkpoint(stopped_dir / "checkpoints")
     assert 42 < stopped["total_steps"] < 84
-    monkeypatch.setattr(Trouble, "left", 60)
-    monkeypatch.setattr(Trouble, "do", crash)
-    with pytest.raises(Crash):
-        train(algo, env, "parts", resume=True, **options)
+    if case == "sac":
+        words = [sys.executable, "-c", CHILD, str(Path(__file__).parent), case, str(stopped_dir)]
+        assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
+    else:
+        monkeypatch.setattr(Trouble, "left", 60)
+        monkeypatch.setattr(Trouble, "do", crash)
+        with pytest.raises(Crash):
+            train(algo, env, "parts", resume=True, **options)
     monkeypatch.setattr(Trouble, "left", 0)
     parts = train(algo, env, "parts", resume=True, **options)
     assert parts.table == whole.table
@@ -211,6 +223,26 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
         assert infos[0]["return"] == infos[1]["return"] == max(column(whole, "AverageTestEpRet"))
 
 
+def test_a_policy_function_of_ones_own_trains_and_is_squashed_as_ours(train, session):
+    train("sac", ac_kwargs={"hidden_sizes": (8,), "policy": own_policy}, epochs=2)
+    uneven = spaces.Box(np.float32([-1, 0]), np.float32([3, 0.5]))
+    x, a = sac_core.placeholders(3, 2)
+    found = []
+    for scope, policy in (("ours", None), ("own", sac_core.mlp_gaussian_policy)):
+        with tf.variable_scope(scope):
+            found.append(sac_core.mlp_actor_critic(x, a, (8,), policy=policy, action_space=uneven))
+    noise = [op for op in session.graph.get_operations() if op.type == "RandomStandardNormal"]
+    session.run(tf.global_variables_initializer())
+    ours, own = sac_core.get_vars("ours/pi"), sac_core.get_vars("own/pi")
+    session.run([v.assign(w) for v, w in zip(own, ours, strict=True)])
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=(5, 2))
+    feed = {x: rng.normal(size=(5, 3)), **{op.outputs[0]: drawn for op in noise}}
+    got, want = session.run([list(tensors[:3]) for tensors in found], feed)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_another_seed_is_another_run_and_workers_train_to_the_same_bits(train):
     options = {"num_envs": 2, "epochs": 2, "num_test_episodes": 0}
     one = train("td3", "Pendulum-v1", "one", **options)
@@ -220,39 +252,15 @@ def test_another_seed_is_another_run_and_workers_train_to_the_same_bits(train):
     assert train("td3", "Pendulum-v1", "third", **{**options, "seed": 4}).table != one.table
 
 
-@pytest.mark.parametrize("case", ["sac", "own sac"])
-def test_test_episodes_change_nothing_but_their_own_columns(train, case):
-    algo, env, options = CASES[case]
-    options = {**options, "epochs": 2, "save_best": False}
+def test_test_episodes_change_nothing_but_their_own_columns(train):
+    algo, env, options = CASES["own sac"]  # its networks draw in test episodes, too
+    options = {**options, "epochs": 2}
     runs = [train(algo, env, f"{n}", num_test_episodes=n, **options) for n in (0, 2)]
     kept = [i for i, name in enumerate(runs[1].table[0]) if "Test" not in name]
     assert runs[0].table == [[row[i] for i in kept] for row in runs[1].table]
     tracked = [run.state["tracked"] for run in runs]
     np.testing.assert_equal(*(t["variables"] for t in tracked))
     np.testing.assert_equal(*(t["buffer"] for t in tracked))
-
-
-CHILD = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from test_off_policy_runs import TINY, Trouble, pendulum
-from spinup import sac_tf1
-Trouble.left, Trouble.do = 100, lambda: os.kill(os.getpid(), signal.SIGKILL)
-logger = {"output_dir": sys.argv[2], "quiet": True}
-sac_tf1(pendulum, logger_kwargs=logger, ac_kwargs={"hidden_sizes": (8,)}, alpha="auto", **TINY)
-"""
-
-
-def test_a_killed_process_is_resumed_exactly(train, tmp_path):
-    whole = train("sac", folder="whole", alpha="auto")
-    folder = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, folder, str(tmp_path / "killed")], timeout=300
-    )
-    assert done.returncode == -signal.SIGKILL
-    killed = train("sac", folder="killed", alpha="auto", resume=True)
-    assert killed.table == whole.table
-    np.testing.assert_equal(killed.state, whole.state)
 
 
 # ---- what stops a run ----------------------------------------------------------------------------
@@ -388,8 +396,10 @@ def critics(ac, obs, act):
     return ask({"obs": np.repeat(obs[None], len(act), 0), "act": act})
 
 
-@pytest.mark.parametrize("name", ["TwoStepContinuous", "TruncationContinuous"])
-@pytest.mark.parametrize("algo", list(RATES))
+@pytest.mark.parametrize(
+    ("algo", "name"),
+    [("ddpg", "TwoStepContinuous"), ("td3", "TruncationContinuous"), ("sac", "TwoStepContinuous")],
+)
 def test_the_values_of_a_probe_are_learned(train, algo, name):
     env = make_env(f"spinup/Probe{name}-v0").unwrapped
     actions, found = np.float32([[-0.9], [0.0], [0.9]]), {}
