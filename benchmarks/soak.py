@@ -3,6 +3,7 @@
     python benchmarks/soak.py                       # 20 kills of each algorithm x environment
     python benchmarks/soak.py --kills 100           # longer
     python benchmarks/soak.py --only ppo Hopper-v5  # one combination
+    python benchmarks/soak.py --algos sac sac_tf1   # both backends of one algorithm
 
 Every attempt is an interpreter of its own, which SIGKILL ends at an instant drawn uniformly over
 the time that an undisturbed run takes from the call of the algorithm to its end: while it collects,
@@ -35,6 +36,8 @@ ENVS = {
     "dqn": ("CartPole-v1",),
     "acer": ("CartPole-v1", "Hopper-v5"),
     "her": ("spinup/BitFlip-v0",),
+    **dict.fromkeys(("vpg_tf1", "ppo_tf1"), ("CartPole-v1",)),
+    **dict.fromkeys(("trpo_tf1", "ddpg_tf1", "td3_tf1", "sac_tf1"), ("Hopper-v5",)),
 }
 READY = "calling the algorithm\n"
 
@@ -74,6 +77,12 @@ EXTRA = {
 }
 
 
+def twin(algo):
+    """The algorithm and the backend of a name in `ENVS`; the configuration is that of both."""
+    name = algo.removesuffix("_tf1")
+    return name, "pytorch" if name == algo else "tf1"
+
+
 def train(algo, env_id, folder):
     """One attempt, in this process: start the run in `folder`, or resume it if it is there."""
     from spinup import registry
@@ -81,8 +90,9 @@ def train(algo, env_id, folder):
     from spinup.envs import make_env
 
     replay._CHUNK_BYTES = CHUNK_BYTES
-    function = registry.load(algo, "pytorch")
-    config = {**COMMON, "epochs": EPOCHS[algo], **EXTRA[algo]}
+    name, backend = twin(algo)
+    function = registry.load(name, backend)
+    config = {**COMMON, "epochs": EPOCHS[name], **EXTRA[name]}
     # not through Python's buffers, which the logger's lines share
     os.write(1, READY.encode())
     function(
@@ -130,7 +140,7 @@ def fingerprint(folder):
     table = [row[:column] + row[column + 1 :] for row in rows]
     if lines[-1] or not Path(folder, ".finished").exists():
         table.append(["this run is not complete"])
-    weights = Path(folder, "pyt_save", "policy.safetensors").read_bytes()
+    (weights,) = (path.read_bytes() for path in Path(folder).glob("*_save/policy.safetensors"))
     return {
         "progress": table,
         "weights": hashlib.sha256(weights).hexdigest(),
@@ -206,7 +216,7 @@ def passes(entry):
     return all(entry[name] for name in EQUAL)
 
 
-def versions():
+def versions(algos):
     """What the result was made with."""
     import gymnasium
     import mujoco
@@ -215,10 +225,16 @@ def versions():
 
     import spinup
 
+    found = {}
+    if any(twin(algo)[1] == "tf1" for algo in algos):
+        from spinup.utils.tf import tf
+
+        found["tensorflow"] = tf.__version__
     return {
         "python": platform.python_version(),
         "spinup": spinup.__version__,
         "torch": torch.__version__,
+        **found,
         "numpy": numpy.__version__,
         "gymnasium": gymnasium.__version__,
         "mujoco": mujoco.__version__,
@@ -262,7 +278,7 @@ def main():
         "command": " ".join(["python", "benchmarks/soak.py", *sys.argv[1:]]),
         "seed": seed,
         "config": {**COMMON, "epochs": EPOCHS, "extra": EXTRA, "chunk_bytes": CHUNK_BYTES},
-        "versions": versions(),
+        "versions": versions({algo for algo, _ in combinations}),
         "combinations": entries,
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
