@@ -43,6 +43,8 @@ def announcement(run: Run) -> str:
     """Describe a run that is about to start, with every argument that is not at its default."""
     config, record = run.config, run.env_record
     device = str(config["device"]) if "device" in config else "cpu"
+    if run.backend == "tf1":
+        device += " (TensorFlow)"
     if num_procs() > 1:
         device += f", {num_procs()} processes"
     changed = ", ".join(_changed(run.call.arguments, run.call.defaults))

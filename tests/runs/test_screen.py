@@ -21,24 +21,26 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("algo", ["dqn", "ppo"])
-def test_the_first_result_comes_after_a_few_lines(algo, capsys, tmp_path):
-    more = "--update_after 20" if algo == "dqn" else ""
-    assert run.main(f"{algo} {TINY} --gamma 0.98 --seed 3 {more}".split()) == 0
+@pytest.mark.parametrize(
+    ("algo", "backend"), [("dqn", "pytorch"), ("ppo", "pytorch"), ("ppo", "tf1")]
+)
+def test_the_first_result_comes_after_a_few_lines(algo, backend, capsys, tmp_path):
+    more, name = "--update_after 20" if algo == "dqn" else "", f"{algo}_{backend}"
+    assert run.main(f"{name} {TINY} --gamma 0.98 --seed 3 {more}".split()) == 0
     before = capsys.readouterr().out.partition("|             Epoch |")[0]
     assert len(before.splitlines()) <= 8
     assert f"Training {algo} on CartPole-v1\n" in before
-    assert f"  directory  data/cmd_{algo}_pytorch/cmd_{algo}_pytorch_s3\n" in before
-    assert "  device     cpu\n" in before
+    assert f"  directory  data/cmd_{name}/cmd_{name}_s3\n" in before
+    assert f"  device     cpu{' (TensorFlow)' if backend == 'tf1' else ''}\n" in before
     changed = " ".join(re.search(r"  changed    (.*(?:\n {13}.*)*)", before)[1].split())
     assert changed == (
         "ac_kwargs:hidden_sizes=[4, 4], seed=3, steps_per_epoch=40, epochs=1, gamma=0.98"
         + (", update_after=20" if more else "")
     )
     assert all(len(line) <= 80 for line in before.splitlines())
-    folder = tmp_path / f"data/cmd_{algo}_pytorch/cmd_{algo}_pytorch_s3"
+    folder = tmp_path / f"data/cmd_{name}/cmd_{name}_s3"
     config = json.loads((folder / "config.json").read_text())
-    assert set(inspect.signature(registry.load(algo)).parameters) <= set(config)
+    assert set(inspect.signature(registry.load(name)).parameters) <= set(config)
 
 
 def test_with_a_bar_the_start_is_announced_too_and_a_quiet_run_says_nothing(capsys, monkeypatch):
