@@ -43,7 +43,8 @@ def check_against_eager(train, tmp_path, algo, **settings):
     assert any(a != b for a, b in zip(plain.rows, fast.rows, strict=True))  # it rounds differently
     # the same bits again, and from a checkpoint, which `compile` need not be repeated for
     logger = {"output_dir": str(tmp_path / "halves"), "quiet": True}
-    train(algo, None, epochs=1, compile=True, logger_kwargs=logger, **settings)
+    stop = {"on_epoch": lambda row, ac: True}  # after the first epoch
+    train(algo, None, epochs=3, compile=True, logger_kwargs=logger, **settings, **stop)
     halves = train(algo, None, epochs=3, resume=True, logger_kwargs=logger, **settings)
     assert halves.rows == fast.rows and config(halves)["compile"] is True
     for a, b in zip(fast.ac.parameters(), halves.ac.parameters(), strict=True):
@@ -51,7 +52,8 @@ def check_against_eager(train, tmp_path, algo, **settings):
 
 
 def test_dqn_compiled_is_dqn(train, tmp_path):
-    check_against_eager(train, tmp_path, "dqn", max_grad_norm=0.5, target_update_every=3)
+    settings = {"max_grad_norm": 0.5, "target_update_every": 3, "anneal_lr": True}
+    check_against_eager(train, tmp_path, "dqn", **settings)
 
 
 @pytest.mark.slow
@@ -167,7 +169,6 @@ class Own(ddpg_module.core.MLPActorCritic):
     [
         ("ddpg", {"actor_critic": Own}, "it works only with the library's own networks"),
         ("dqn", {"prioritized": True}, "it does not support prioritized=True"),
-        ("dqn", {"anneal_lr": True}, "it does not support anneal_lr=True"),
     ],
 )
 def test_what_cannot_be_compiled_is_refused_or_left_alone(train, pretend, algo, settings, sentence):

@@ -185,8 +185,8 @@ def acer(
         for epoch in run.epochs():
             if anneal_lr:
                 left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.param_groups[0]["lr"] = pi_lr * left
-                q_optimizer.param_groups[0]["lr"] = q_lr * left
+                pi_optimizer.set_lr(pi_lr * left)
+                q_optimizer.set_lr(q_lr * left)
             for _t in loop.steps():
                 a = loop.act(policy)
                 o, a, r, o2, d = loop.step(a)

@@ -30,6 +30,14 @@ class Adam(torch.optim.Adam):
         for p in _parameters(self):
             p.grad = None
 
+    def set_lr(self, lr):
+        """Change the learning rate. A compiled update reads it from a tensor (`graphs.prepare`)."""
+        for group in self.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(lr)
+            else:
+                group["lr"] = lr
+
     def step(self, closure=None):
         """Take a step using the gradients."""
         if not torch.compiler.is_compiling():
@@ -45,7 +53,10 @@ class Adam(torch.optim.Adam):
                 m.lerp_(g, 1 - beta1)
                 v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
                 m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-                p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
+                if isinstance(group["lr"], torch.Tensor):
+                    p.sub_(group["lr"] * m_hat / (v_hat.sqrt() + group["eps"]))
+                else:
+                    p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
                 p.grad = None  # otherwise, the graph would have to return it
 
     step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain

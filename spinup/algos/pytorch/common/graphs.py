@@ -11,7 +11,7 @@ def compile_update(run, update, optimizers):
     """Return `update`, compiled at its first use; `optimizers` may contain None."""
     for optimizer in optimizers:
         if optimizer is not None:
-            prepare(optimizer)
+            prepare(optimizer, annealed=run.config.get("anneal_lr", False))
     torch._dynamo.config.trace_autograd_ops = True
     run.logger.log("Compiling the update at its first use; this takes about a minute.")
     fast = torch.compile(update, fullgraph=True, dynamic=False, options=OPTIONS)
@@ -47,9 +47,14 @@ def _or_fall_back(run, fast, update, optimizer):
     return call
 
 
-def prepare(optimizer):
-    """Create Adam's state before its first step, because a graph needs it earlier."""
+def prepare(optimizer, annealed=False):
+    """Create Adam's state before its first step, because a graph needs it earlier.
+
+    A learning rate that changes becomes a tensor: a number would be a constant of the graph.
+    """
     for group in optimizer.param_groups:
+        if annealed:
+            group["lr"] = torch.tensor(float(group["lr"]))
         for p in group["params"]:
             if p not in optimizer.state:
                 optimizer.state[p] = {

@@ -218,7 +218,7 @@ def dqn(
         for epoch in run.epochs():
             if anneal_lr:
                 (q_optimizer,) = learner.optimizers
-                q_optimizer.param_groups[0]["lr"] = q_lr * (1 - epoch / epochs)
+                q_optimizer.set_lr(q_lr * (1 - epoch / epochs))
             for t in loop.steps():
                 learner.begin_step(t)  # sets epsilon
                 a = loop.act(learner.policy, start_steps)

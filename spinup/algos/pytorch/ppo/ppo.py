@@ -183,8 +183,8 @@ def ppo(
         for epoch in run.epochs():
             if anneal_lr:
                 left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.param_groups[0]["lr"] = pi_lr * left
-                vf_optimizer.param_groups[0]["lr"] = vf_lr * left
+                pi_optimizer.set_lr(pi_lr * left)
+                vf_optimizer.set_lr(vf_lr * left)
             for _ in loop.steps():
                 a, v, logp = loop.act(policy)  # if v and logp are None, `get` computes them
                 o, a, r, _, _ = loop.step(a)
