@@ -85,12 +85,11 @@ class GreedyAction:
             best = _pi(ac) if isinstance(ac, tuple) else ac.built.get("mu", _pi(ac))
             policy = layers.known(best)
             self.policy = SessionPolicy(ac.obs, best if policy is None else policy.mode)
-        self.rng = np.random.default_rng()
 
     def renewed(self):
         """Return this function with the current parameters."""
-        self.policy.begin(self.rng)
         self.rng = np.random.default_rng(0)  # every evaluation draws the same noise, if any
+        self.policy.begin(self.rng)
         return self
 
     def __call__(self, obs):

@@ -88,10 +88,8 @@ def _is_random(kind):
 def _arguments(op):
     """Return the arguments of the stateless twin of a random op."""
     if op.type == "Multinomial":
-        logits, num_samples = op.inputs
-        return {
-            "logits": logits, "num_samples": num_samples, "output_dtype": op.outputs[0].dtype
-        }  # fmt: skip
+        logits, n = op.inputs
+        return {"logits": logits, "num_samples": n, "output_dtype": op.outputs[0].dtype}
     if op.type == "RandomUniformInt":
         return dict(zip(("shape", "minval", "maxval"), op.inputs, strict=True))
     return {"shape": op.inputs[0], "dtype": op.outputs[0].dtype}

@@ -7,7 +7,7 @@ a replay buffer of past transitions, and the targets come from slowly moving cop
     python -m spinup.run ddpg_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.ddpg.ddpg --env Pendulum-v1 --epochs 5
 
-The README next to this file lists the differences from the paper.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,10 +72,10 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
 
     # ---------------------------- Gradient update rule ----------------------------
     batch = run.batch("rew", "obs2", "done")  # placeholders
-    info, step = ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma, polyak)
-    rule = Function(batch, info, [step])
+    info, op = ddpg_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, gamma, polyak)
+    rule = Function(batch, info, [op])
 
-    def update(batch, step):
+    def update(batch, step):  # here, `batch` contains arrays
         return rule(batch, run.noise)
 
     return Learner(policy, update, values=("QVals",), losses=("LossPi", "LossQ"))

@@ -8,7 +8,7 @@ old policy exceeds 1.5 times `target_kl`.
     python -m spinup.run ppo_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.ppo.ppo --env CartPole-v1 --epochs 25
 
-The README next to this file lists the differences from the paper.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,7 +69,7 @@ def ppo_update(
 
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
-        found = [pi_loss.gradient(batch) for batch in small_batches]
+        found = [pi_loss.gradient(batch) for batch in small_batches]  # one dict per local shard
         if target_kl is not None:
             kl = shard_mean([info["KL"] for info in found], shards)
             if kl > 1.5 * target_kl:
@@ -160,10 +160,10 @@ def ppo(
 
         # ---------------------------- Gradient update rule ----------------------------
         batch = run.batch("adv", "ret", "val", "logp")  # placeholders
-        loss_pi = compute_loss_pi(ac, batch, clip_ratio, ent_coef)
-        loss_v = compute_loss_v(ac, batch, clip_vf)
-        pi_loss = objective(loss_pi, batch, pi_optimizer, max_grad_norm)
-        v_loss = objective(loss_v, batch, vf_optimizer, max_grad_norm)
+        pi_loss = objective(
+            compute_loss_pi(ac, batch, clip_ratio, ent_coef), batch, pi_optimizer, max_grad_norm
+        )
+        v_loss = objective(compute_loss_v(ac, batch, clip_vf), batch, vf_optimizer, max_grad_norm)
         fixed = {"shards": run.shards, "rngs": run.minibatch_rngs, **run.arguments_for(ppo_update)}
         update = partial(ppo_update, pi_loss, v_loss, **fixed)
 

@@ -8,7 +8,7 @@ the target uses the smaller of two critics; the policy's own noise replaces targ
     python -m spinup.run sac_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.sac.sac --env Pendulum-v1 --epochs 5
 
-The README next to this file lists the differences from the paper.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping
@@ -116,12 +116,10 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     # ---------------------------- Gradient update rule ----------------------------
     batch = run.batch("rew", "obs2", "done")  # placeholders
     optimizers = (pi_optimizer, q_optimizer, alpha_optimizer)
-    info, step = sac_update(
-        ac, ac_targ, *optimizers, batch, log_alpha, target_entropy, gamma, polyak
-    )
-    rule, read_alpha = Function(batch, info, [step]), Function({}, tf.exp(log_alpha))
+    info, op = sac_update(ac, ac_targ, *optimizers, batch, log_alpha, target_entropy, gamma, polyak)
+    rule, read_alpha = Function(batch, info, [op]), Function({}, tf.exp(log_alpha))
 
-    def update(batch, step):
+    def update(batch, step):  # here, `batch` contains arrays
         return rule(batch, run.noise)
 
     def columns(t):

@@ -8,11 +8,10 @@ the critics (delayed policy updates).
     python -m spinup.run td3_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.td3.td3 --env Pendulum-v1 --epochs 5
 
-The README next to this file lists the differences from the paper.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Literal
 
 from spinup.algos.common.exploration import NoisyPolicy
@@ -108,15 +107,15 @@ def td3_learner(
 
     # ---------------------------- Gradient update rule ----------------------------
     batch = run.batch("rew", "obs2", "done")  # placeholders
-    build = partial(td3_update, ac, ac_targ, pi_optimizer, q_optimizer, batch)
-    build = partial(build, action_limits(run.action_space), gamma=gamma, polyak=polyak)
-    build = partial(build, target_noise=target_noise, noise_clip=noise_clip)
+    given = (ac, ac_targ, pi_optimizer, q_optimizer, batch, action_limits(run.action_space))
+    settings = (gamma, polyak, target_noise, noise_clip)
     rules = []
     for update_policy in (False, True):
-        info, step = build(update_policy=update_policy)
-        rules.append(Function(batch, info, [step]))
+        info, op = td3_update(*given, update_policy, *settings)
+        rules.append(Function(batch, info, [op]))
 
-    def update(batch, step):  # the delay counts gradient steps over the whole run
+    def update(batch, step):  # here, `batch` contains arrays
+        # the delay counts gradient steps over the whole run
         return rules[step % policy_delay == 0](batch, run.noise)
 
     return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))

@@ -10,7 +10,7 @@ is satisfied. `algo='npg'` skips the line search, which gives the natural policy
     python -m spinup.run trpo_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.trpo.trpo --env CartPole-v1 --delta 0.02
 
-The README next to this file lists the differences from the paper.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping

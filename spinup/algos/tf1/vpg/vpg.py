@@ -8,7 +8,7 @@ returns.
     python -m spinup.run vpg_tf1 --env HalfCheetah-v5
     python -m spinup.algos.tf1.vpg.vpg --env CartPole-v1 --pi_lr 0.01
 
-The README next to this file lists the differences from the papers.
+This version builds a TensorFlow graph; the README next to this file explains how to read it.
 """
 
 from collections.abc import Callable, Mapping
