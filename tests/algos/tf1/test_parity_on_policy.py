@@ -24,11 +24,13 @@ from spinup.algos.pytorch.vpg import vpg as torch_vpg
 from spinup.algos.tf1.common import advantages, layers, nets
 from spinup.algos.tf1.common.gradients import Adam, evaluate, objective
 from spinup.algos.tf1.common.networks import ActorCritic
+from spinup.algos.tf1.common.run import Variables
 from spinup.algos.tf1.ppo import ppo
 from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.trpo import trpo
 from spinup.algos.tf1.vpg import vpg
 from spinup.envs.streams import make_streams
+from spinup.runs.checkpoints import load_checkpoint
 from spinup.utils.mpi_tools import Shards
 from spinup.utils.tf import tf
 
@@ -372,3 +374,51 @@ def test_orthogonal_weights_have_the_gains_of_the_twins():
             gain = last.get(name, 2**0.5)
             small = x.T @ x if x.shape[0] >= x.shape[1] else x @ x.T
             np.testing.assert_allclose(small, gain**2 * np.eye(len(small)), atol=1e-5 * gain**2)
+
+
+# ---- whole runs ------------------------------------------------------------------------------
+
+EVERYTHING = {"num_envs": 2, "shards": 2, "steps_per_epoch": 160, "epochs": 3, "seed": 2}
+EVERYTHING["num_test_episodes"] = 2
+NET = {"hidden_sizes": (8,), "normalize_obs": True, "normalize_ret": True}
+RUNS = {
+    "vpg": {"pi_lr": 0.02, "vf_lr": 0.01},
+    "trpo": {"delta": 0.1, "vf_lr": 0.01, "cg_iters": 5},
+    "ppo": {
+        "pi_lr": 0.01,
+        "vf_lr": 0.01,
+        "minibatch_size": 16,
+        "anneal_lr": True,
+        "clip_vf": 0.5,
+        "max_grad_norm": 0.5,
+        "ent_coef": 0.01,
+    },
+}
+
+
+@pytest.mark.parametrize("algo", RUNS)
+def test_a_whole_run_is_its_twins(train, twin, monkeypatch, algo):
+    """With the same first weights, both backends take the same actions and learn the same.
+
+    So whatever a training loop does is in the same order: acting, bootstrapping, updating,
+    normalizing, annealing, testing. Rounding errors of the weights grow with every update.
+    """
+    given = {**EVERYTHING, **RUNS[algo], "ac_kwargs": NET}
+    first = train(algo, "CartPole-v1", **{**given, "epochs": 0}).ac.state_dict()
+    theirs = train(algo, "CartPole-v1", **given)
+    sync = Variables.sync
+
+    def start(variables):
+        variables.set(twin.as_variables(first))
+        sync(variables)
+
+    monkeypatch.setattr(Variables, "sync", start)
+    mine = train(f"{algo}_tf1", "CartPole-v1", **given)
+    for one, other in zip(mine.rows, theirs.rows, strict=True):
+        assert list(one) == list(other)
+        for name, x in other.items():
+            scale = max(0.1, abs(other[name.removeprefix("Delta")]))
+            assert abs(one[name] - x) <= TOLERANCE * scale, name
+    last = load_checkpoint(mine.dir / "checkpoints")[0]["tracked"]["variables"]
+    want = twin.as_variables(theirs.ac.state_dict())
+    assert twin.distance({name: last[name] for name in want}, want) < 5e-5
