@@ -164,29 +164,6 @@ def test_an_actor_critic_of_ones_own_trains(train, algo):
     assert seen.all_moved()
 
 
-def test_the_values_of_a_column_do_not_broadcast(train):
-    """(B, 1) minus (B,) would be (B, B); the loss of V = 0 is the mean square of the returns."""
-
-    def zeros(x, a, action_space=None):
-        pi, logp, logp_pi, v = core.mlp_actor_critic(x, a, (4,), action_space=action_space)
-        return pi, tf.reshape(logp, (-1, 1)), logp_pi, 0 * tf.reshape(v, (-1, 1))
-
-    class Rewards(gym.Env):
-        observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            self.t = 0
-            return np.zeros(1, np.float32), {}
-
-        def step(self, action):
-            self.t += 1
-            return np.zeros(1, np.float32), float(self.t), True, False, {}
-
-    rewards = {"gamma": 0.5, "steps_per_epoch": 10}
-    rows = train("vpg_tf1", Rewards, actor_critic=zeros, **rewards).rows
-    assert rows[0]["LossV"] == 1.0 and abs(rows[0]["LossPi"]) < 1e-6
-
-
 def test_the_wrong_number_of_tensors_is_one_sentence(train):
     def two(x, a, *args, **kwargs):
         return x, a
