@@ -9,7 +9,8 @@ import os
 # working directory when a run starts.
 DEFAULT_DATA_DIR = os.environ.get("SPINUP_DATA_DIR") or "data"
 
-# The backend that a bare algorithm name selects (`spinup.ppo`, `python -m spinup.run ppo`).
+# The backend that a bare algorithm name selects (`spinup.ppo`, `python -m spinup.run ppo`). Six
+# algorithms also have 'tf1': vpg, trpo, ppo, ddpg, td3 and sac.
 DEFAULT_BACKEND = {
     "reinforce": "pytorch",
     "vpg": "pytorch",
