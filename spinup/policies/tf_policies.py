@@ -127,7 +127,7 @@ def _load_graph(
             f"has {', '.join(sorted({*got.inputs, *got.outputs})) or 'none'}; save it with these "
             "names"
         )
-    if deterministic and key == "pi" and got.random["pi"]:
+    if deterministic and key == "pi" and got.random("pi"):
         warnings.warn(
             SampledActions(
                 f"the graph in {folder} has no output 'mu', the most likely action, so its actions "

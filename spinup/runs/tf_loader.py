@@ -14,7 +14,8 @@ import importlib
 import math
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,9 @@ from spinup.utils.reading import open_regular, parse_json, read_file, sha256_fil
 GRAPH_LIMIT = 1 << 25  # bytes of a saved_model.pb; a large policy's has a tenth of this
 VARIABLES_LIMIT = 1 << 32  # bytes of the files in variables/
 CONSTANTS_LIMIT = 1 << 28  # bytes of all constants; a small file can describe huge ones
+NODES_LIMIT = 1 << 20  # nodes after TensorFlow has copied a function's nodes for each of its calls
+DEPTH_LIMIT = 50  # calls of functions within functions; one that calls itself has no end
+NAMES_LIMIT = 1000  # inputs or outputs
 _RANDOM_OPS = """
     Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle
     RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal
@@ -81,7 +85,7 @@ class Restored(NamedTuple):
     inputs: dict[str, Any]  # tensors by name
     outputs: dict[str, Any]
     policy: dict[str, Any] | None  # the policy's metadata; None in runs of the original
-    random: dict[str, bool]  # for each output, whether the graph draws random numbers for it
+    random: Callable[[str], bool]  # whether the graph draws random numbers for an output
 
 
 def restore_tf_graph(
@@ -127,7 +131,7 @@ def restore(
         by_group["inputs"],
         by_group["outputs"],
         policy if isinstance(policy, dict) else None,
-        {key: random(name) for key, name in names["outputs"].items()},
+        lambda key: random(names["outputs"][key]),
     )
 
 
@@ -166,12 +170,15 @@ def _read_info(folder: Path) -> dict[str, Any] | None:
     files = info.get("files", {})
     if not isinstance(files, dict) or len(files) > 1000:
         raise SpinupError(f"{path} has no valid list of files; use another save")
+    room = VARIABLES_LIMIT
     for name, digest in files.items():
         file = folder / name
-        if name != "saved_model.pb" and file.parent != folder / "variables":
+        # Every file has one spelling, so that none is read a thousand times.
+        if name not in ("saved_model.pb", f"variables/{file.name}"):
             raise SpinupError(f"{path} lists the file {name!r}; use another save")
         try:
-            intact = sha256_file(file, VARIABLES_LIMIT) == digest
+            intact = sha256_file(file, room) == digest
+            room -= file.stat().st_size
         except OSError:
             intact = False
         if not intact:
@@ -219,8 +226,10 @@ def _tensor_names(folder: Path, info: Mapping[str, Any]) -> dict[str, dict[str, 
     """Return the names of the inputs and outputs: {group: {key: tensor name}}."""
     names = {group: info.get(group) for group in ("inputs", "outputs")}
     for group, found in names.items():
-        if not isinstance(found, dict) or not all(
-            isinstance(key, str) and isinstance(name, str) for key, name in found.items()
+        if (
+            not isinstance(found, dict)
+            or len(found) > NAMES_LIMIT
+            or not all(isinstance(text, str) for pair in found.items() for text in pair)
         ):
             raise SpinupError(f"{folder} has no valid names of its {group}; use another save")
     return names  # type: ignore[return-value]
@@ -300,23 +309,43 @@ def _reachable(folder: Path, nodes: Mapping[str, Any], wanted: Iterable[str]) ->
     return [name for name in nodes if name in found]
 
 
-def _called(folder: Path, functions: Mapping[str, Any], nodes: Iterable[Any]) -> dict[str, Any]:
-    """Return the functions that the nodes call, directly or through others, by name."""
-    found: dict[str, Any] = {}
-    todo = list(nodes)
-    while todo:
-        node = todo.pop()
-        names = set(_functions_in(node.attr.values()))
-        if missing := names - functions.keys():
+def _called(folder: Path, functions: Mapping[str, Any], nodes: list[Any]) -> dict[str, Any]:
+    """Return the functions that the nodes call, directly or through others, by name.
+
+    TensorFlow copies a function's nodes for each call before it runs anything. Therefore, an error
+    is raised if the calls are nested too deeply, or if the copies would be too many.
+    """
+    calls: dict[str, Counter[str]] = {}
+    level, depth, size = _direct_calls(folder, functions, nodes), 0, len(nodes)
+    while level:
+        deeper: Counter[str] = Counter()
+        for name, times in level.items():
+            body = functions[name].node_def
+            if name not in calls:
+                calls[name] = _direct_calls(folder, functions, body)
+            size += times * len(body)
+            for inner, number in calls[name].items():
+                deeper[inner] += times * number
+        level, depth = deeper, depth + 1
+        if depth > DEPTH_LIMIT or size > NODES_LIMIT:
+            raise SpinupError(
+                f"the graph in {folder} calls functions too deeply or too often; use another save"
+            )
+    return {name: functions[name] for name in calls}
+
+
+def _direct_calls(folder: Path, functions: Mapping[str, Any], nodes: Iterable[Any]) -> Counter[str]:
+    """Count how often the nodes call each function."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        names = [*_functions_in(node.attr.values())]
+        if missing := {*names} - functions.keys():
             raise SpinupError(
                 f"the graph in {folder} calls the function {min(missing)[:80]!r}, which it does "
                 "not contain; use another save"
             )
         # A function of the file takes precedence over an operation of the same name.
-        names |= {node.op} & functions.keys()
-        for name in sorted(names - found.keys()):
-            found[name] = functions[name]
-            todo += functions[name].node_def
+        found.update([*names, node.op] if node.op in functions else names)
     return found
 
 
@@ -351,13 +380,15 @@ def _constant_bytes(folder: Path, tensor: Any) -> int:
     """Return the memory that a constant takes: its shape can be larger than its data."""
     from spinup.utils.tf import tf
 
-    sizes = [dim.size for dim in tensor.tensor_shape.dim]
+    # TensorFlow's tensors have at most 254 dimensions.
+    sizes = [dim.size for dim in tensor.tensor_shape.dim[:255]]
     try:
         dtype = tf.as_dtype(tensor.dtype)
     except TypeError:
         dtype = tf.variant
     plain = dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype.is_bool
-    if not (plain or dtype == tf.string) or min(sizes, default=0) < 0:
+    usual = (plain or dtype == tf.string) and len(sizes) < 255 and min(sizes, default=0) >= 0
+    if not usual:
         raise SpinupError(f"the graph in {folder} contains an unusual constant; use another save")
     return math.prod(sizes) * (dtype.size if plain else 32)
 
@@ -459,7 +490,7 @@ def _size_of_variables(folder: Path) -> int:
     size = 0
     try:
         for name in os.listdir(folder):
-            with open_regular(folder / name, VARIABLES_LIMIT) as file:
+            with open_regular(folder / name, VARIABLES_LIMIT - size) as file:
                 size += os.fstat(file.fileno()).st_size
     except OSError as error:
         raise SpinupError(

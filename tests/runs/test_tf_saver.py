@@ -398,10 +398,10 @@ def test_a_function_does_not_hide_behind_the_name_of_an_operation(tmp_path):
 
     def rename(graph):
         function = graph.graph_def.library.function[0]
-        function.signature.name = "Identity"
+        function.signature.name = "Abs"
         for node in graph.graph_def.node:
             if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
-                node.op = "Identity"
+                node.op = "Abs"
                 for key in list(node.attr):
                     del node.attr[key]
 
@@ -409,6 +409,45 @@ def test_a_function_does_not_hide_behind_the_name_of_an_operation(tmp_path):
     with pytest.raises(SpinupError, match="'WriteFile'"):
         restored(tmp_path / "s")
     assert not trace.exists()
+
+
+def calling(name, times, function):
+    """Let the function's body call `name` several times, one after the other."""
+    call = function.node_def[0]
+    kind = call.attr["T"].type
+    for i in range(times):
+        node = function.node_def.add(name=f"call{i}", op="PartitionedCall")
+        node.input.append(function.node_def[-2].name + ":output:0" if i else "pi")
+        node.attr["Tin"].list.type.append(kind)
+        node.attr["Tout"].list.type.append(kind)
+        node.attr["f"].func.name = name
+    function.ret[function.signature.output_arg[0].name] = f"call{times - 1}:output:0"
+
+
+@pytest.mark.parametrize("kind", ["itself", "each other", "bomb", "chain"])
+def test_functions_that_call_without_end_are_refused(tmp_path, kind):
+    @tf.function(autograph=False)
+    def call(pi):
+        return tf.identity(pi)
+
+    GraphSaver(*small_graph(lambda pi, x: call(pi))).save(str(tmp_path / "s"))
+
+    def change(graph):
+        library = graph.graph_def.library.function
+        first = library[0].signature.name
+        length = {"itself": 1, "each other": 2, "bomb": 30, "chain": 5000}[kind]
+        for i in range(1, length):
+            library.add().CopyFrom(library[0])
+            library[i].signature.name = f"f{i}"
+        for i, function in enumerate(library):
+            last = i == length - 1
+            if not (last and kind in ("bomb", "chain")):
+                following = first if last else f"f{i + 1}"
+                calling(following, 2 if kind == "bomb" else 1, function)
+
+    edited(tmp_path / "s", change)
+    with pytest.raises(SpinupError, match="calls functions too deeply or too often"):
+        restored(tmp_path / "s")
 
 
 def node_named(graph, name):
@@ -435,6 +474,12 @@ def unknown_constant(graph):
     node.attr["value"].tensor.dtype = 999
 
 
+def flat_constant(graph):
+    node = next(n for n in graph.graph_def.node if n.name.endswith("num_samples"))
+    for _ in range(100_000):  # their product takes minutes to compute
+        node.attr["value"].tensor.tensor_shape.dim.add(size=1 << 62)
+
+
 def missing_function(graph):
     node_named(graph, "BiasAdd").attr["f"].func.name = "WriteFile"
 
@@ -444,6 +489,7 @@ EDITS = {
     "unusual constant": resource_constant,
     "an unusual constant": unknown_constant,
     "contains an unusual constant": negative_constant,
+    "graph in .* contains an unusual constant": flat_constant,
     "no node 'nowhere'": lambda g: node_named(g, "BiasAdd").input.append("nowhere:7"),
     "no node 'gone'": lambda g: node_named(g, "BiasAdd").input.append("^gone"),
     "no graph for serving": lambda g: g.meta_info_def.ClearField("tags"),
@@ -519,6 +565,10 @@ FORGED_INFO = {
     "names of its outputs": b'{"inputs": {}, "outputs": {"pi": 3}}',
     "list of files": b'{"files": 3}',
     "lists the file": b'{"files": {"../../x": "0"}}',
+    "lists the file 'variables//": b'{"files": {"variables//variables.index": "0"}}',
+    "valid names of its outputs": json.dumps(
+        {"inputs": {}, "outputs": {str(i): "x:0" for i in range(2000)}}
+    ).encode(),
     "no node": b'{"inputs": {}, "outputs": {"pi": "^x"}}',
     "cannot be imported": b'{"inputs": {}, "outputs": {"pi": "x:77"}}',
     "nested too deeply|its own hash": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -531,6 +581,22 @@ def test_forged_names_are_one_sentence(saved, mentions):
     with pytest.raises(SpinupError, match=mentions) as caught:
         restored(saved)
     assert "\n" not in str(caught.value)
+
+
+def test_all_files_together_have_a_limit(saved, monkeypatch):
+    sizes = {p.name: p.stat().st_size for p in saved.rglob("*") if p.parts[-1] != "variables"}
+    variables = [size for name, size in sizes.items() if name.startswith("variables.")]
+    largest = sizes["saved_model.pb"]
+    assert largest > sum(variables)
+    monkeypatch.setattr(tf_loader, "VARIABLES_LIMIT", largest)
+    with pytest.raises(SpinupError, match="does not match the hash"):
+        restored(saved)
+    forget_hashes(saved)
+    monkeypatch.setattr(tf_loader, "VARIABLES_LIMIT", sum(variables) - 1)
+    with pytest.raises(SpinupError, match="too large for a file"):
+        restored(saved)
+    monkeypatch.setattr(tf_loader, "VARIABLES_LIMIT", sum(variables))
+    restored(saved)
 
 
 def test_hashes_follow_the_format_of_policies(saved):
@@ -620,7 +686,7 @@ def test_a_seed_makes_samples_repeatable(saved):
     (a, got), (b, _), (c, _) = drawn(3), drawn(3), drawn(4)
     np.testing.assert_array_equal(a, b)
     assert (a != c).any() and (a[0] != a[1]).any()
-    assert got.random == {"pi": True, "mu": False}
+    assert got.random("pi") and not got.random("mu")
 
 
 def test_missing_tensorflow_is_a_clear_error(saved, monkeypatch):
