@@ -394,10 +394,14 @@ def _constant_bytes(folder: Path, tensor: Any) -> int:
 
 
 def _cleaned(node: Any) -> Any:
-    """Copy a node without devices and without attributes that are hints to the runtime."""
+    """Copy a node without devices and without attributes that are hints to the runtime.
+
+    Hints start with an underscore (such as colocation with nodes that are not needed), except for
+    those of function calls, which configure TensorFlow's optimizers and executors.
+    """
     copy = type(node)(name=node.name, op=node.op, input=node.input)
     for key, value in node.attr.items():
-        if not key.startswith("_"):  # such as colocation with nodes that are not needed
+        if not key.startswith("_") and key not in ("config", "config_proto", "executor_type"):
             copy.attr[key].CopyFrom(value)
     return copy
 

@@ -450,6 +450,24 @@ def test_functions_that_call_without_end_are_refused(tmp_path, kind):
         restored(tmp_path / "s")
 
 
+def test_a_file_does_not_configure_the_runtime(tmp_path):
+    @tf.function(autograph=False)
+    def call(pi):
+        return tf.identity(pi)
+
+    GraphSaver(*small_graph(lambda pi, x: call(pi))).save(str(tmp_path / "s"))
+
+    def change(graph):
+        (node,) = (n for n in graph.graph_def.node if n.op == "PartitionedCall")
+        node.attr["config_proto"].s = node.attr["executor_type"].s = b"theirs"
+
+    edited(tmp_path / "s", change)
+    sess, tensors = restored(tmp_path / "s")
+    (op,) = (op for op in sess.graph.get_operations() if op.type == "PartitionedCall")
+    assert {op.get_attr("config_proto"), op.get_attr("executor_type")} == {b""}
+    assert outputs(sess, tensors, "pi").shape == (5,)
+
+
 def node_named(graph, name):
     return next(node for node in graph.graph_def.node if node.name == name)
 
