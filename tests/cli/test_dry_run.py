@@ -66,6 +66,8 @@ def test_runs_directories_and_cost_are_printed_and_nothing_is_created(capsys, tm
         "acer --env CartPole-v1 --hid 8 --epochs 1 --num_envs 2",
         "her --env spinup/BitFlip-v0 --hid 8 --epochs 1 --k 2",
         "trpo --env CartPole-v1 --hid 8 --epochs 1 --num_envs 2 --cpu 2",
+        "ppo_tf1 --env CartPole-v1 --hid 8 --epochs 1",
+        "sac_tf1 --env Pendulum-v1 --hid 8 --epochs 1",
     ],
 )
 def test_every_kind_of_algorithm_can_be_estimated(line, capsys, tmp_path):
