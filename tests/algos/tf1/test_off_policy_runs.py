@@ -85,6 +85,20 @@ def train(tmp_path, monkeypatch):
     return call
 
 
+@pytest.fixture
+def seeds(monkeypatch):
+    """The states of the generator that draws the seeds of updates, one for each update."""
+    found, call = [], Function.__call__
+
+    def spy(self, batch, rng=None):
+        if "rew" in batch:
+            found.append(rng.bit_generator.state["state"]["state"])
+        return call(self, batch, rng)
+
+    monkeypatch.setattr(Function, "__call__", spy)
+    return found
+
+
 def result(folder):
     lines = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
     clock = lines[0].index("Time")
@@ -223,8 +237,9 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
         assert infos[0]["return"] == infos[1]["return"] == max(column(whole, "AverageTestEpRet"))
 
 
-def test_a_policy_function_of_ones_own_trains_and_is_squashed_as_ours(train, session):
+def test_a_policy_function_of_ones_own_trains_and_is_squashed_as_ours(train, seeds, session):
     train("sac", ac_kwargs={"hidden_sizes": (8,), "policy": own_policy}, epochs=2)
+    assert len(set(seeds)) == len(seeds) > 10  # every update has noise of its own
     uneven = spaces.Box(np.float32([-1, 0]), np.float32([3, 0.5]))
     x, a = sac_core.placeholders(3, 2)
     found = []
@@ -243,9 +258,10 @@ def test_a_policy_function_of_ones_own_trains_and_is_squashed_as_ours(train, ses
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_another_seed_is_another_run_and_workers_train_to_the_same_bits(train):
+def test_another_seed_is_another_run_and_workers_train_to_the_same_bits(train, seeds):
     options = {"num_envs": 2, "epochs": 2, "num_test_episodes": 0}
     one = train("td3", "Pendulum-v1", "one", **options)
+    assert len(set(seeds)) == len(seeds) > 10  # every update has noise of its own
     other = train("td3", "Pendulum-v1", "other", vector="async", **options)
     assert one.table == other.table
     np.testing.assert_equal(one.state["tracked"], other.state["tracked"])
