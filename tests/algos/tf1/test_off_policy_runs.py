@@ -302,6 +302,22 @@ def test_a_reward_or_loss_that_is_not_finite_stops_the_run_by_name(train, tmp_pa
     assert all(np.isfinite(x).all() for x in saved["tracked"]["variables"].values())
 
 
+def test_a_resumed_run_with_other_networks_is_one_sentence(train):
+    sizes = {"hidden": (8,)}
+
+    def mine(x, a, action_space=None):
+        return ddpg_core.mlp_actor_critic(x, a, sizes["hidden"], action_space=action_space)
+
+    options = {"actor_critic": mine, "num_test_episodes": 0}
+    before = train("ddpg", epochs=1, **options)
+    for other in ((9,), (8, 8)):
+        sizes["hidden"] = other
+        with pytest.raises(SpinupError, match=r"such as \w+/.*: resume with the same") as error:
+            train("ddpg", epochs=2, resume=True, **options)
+        assert "\n" not in str(error.value)
+    assert result(before.dir).table == before.table
+
+
 WRONG = {
     "shards": (
         {"shards": 2},
@@ -455,6 +471,30 @@ def test_the_best_action_of_a_probe_and_its_value_are_learned(train, algo, name)
         np.testing.assert_allclose(action + start, best, atol=0.2 if is_box else 0)
         want = env.unwrapped.true_q(o, best, GAMMA)
         np.testing.assert_allclose(values, [want] * len(values), atol=0.2)
+
+
+# ---- spaces -------------------------------------------------------------------------------------
+
+
+class Walk(gym.Env):
+    """Images, and actions with several axes in float64; every action is checked."""
+
+    action_space = spaces.Box(np.full((2, 2), -0.1), np.array([[1, 0.3], [2, 0.7]]), dtype=float)
+    observation_space = spaces.Box(0, 255, (4, 3, 2), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 255, (4, 3, 2), np.uint8), {}
+
+    def step(self, action):
+        assert self.action_space.contains(np.asarray(action)), action
+        return self.reset()[0], float(np.sum(action)), False, False, {}
+
+
+@pytest.mark.parametrize("algo", list(FUNCTIONS))
+def test_images_and_actions_of_several_axes_train_and_fit_their_space(train, algo):
+    run = train(algo, Walk, epochs=1, num_envs=3)
+    assert np.isfinite([*column(run, "LossQ"), *column(run, "LossPi")]).all()
 
 
 # ---- the buffer ----------------------------------------------------------------------------------

@@ -166,8 +166,14 @@ class Variables:
 
     def load_state_dict(self, state):
         """Set every variable."""
-        if set(state) != set(self.names):
-            raise ValueError("the saved networks have other variables")
+        shapes = {name: np.shape(value) for name, value in self.state_dict().items()}
+        saved = {name: np.shape(value) for name, value in state.items()}
+        different = dict(shapes.items() ^ saved.items())
+        if different:
+            raise SpinupError(
+                f"the saved networks have other variables than this run's, such as "
+                f"{min(different)}: resume with the same actor_critic, or start a new run"
+            )
         self.set(state)
 
     def sync(self):
