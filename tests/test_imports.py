@@ -17,7 +17,12 @@ LAYERS = ("utils", "envs", "runs", "algos", "policies", "analysis", "grids", "cl
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
 # Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.
 TENSORFLOW = ("spinup.algos.tf1", "spinup.examples.tf1", "spinup.utils.tf", "spinup.utils.mpi_tf")
-TENSORFLOW_LAZILY = ("spinup.runs.tf_saver", "spinup.runs.tf_loader", "spinup.policies.activations")
+TENSORFLOW_LAZILY = (
+    "spinup.runs.tf_saver",
+    "spinup.runs.tf_index",
+    "spinup.runs.tf_loader",
+    "spinup.policies.activations",
+)
 # An algorithm folder that may import others: hindsight relabeling wraps an off-policy update.
 MAY_IMPORT_SIBLINGS = ("her",)
 

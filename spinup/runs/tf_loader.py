@@ -4,8 +4,8 @@ A SavedModel is a program: among its operations are some that read and write fil
 connections or call Python. TensorFlow's own loader imports all of them, and runs those that restore
 the variables. Here, the file is parsed as data, only the part of the graph that the named outputs
 need is kept, and every operation in it has to be in `ALLOWED_OPS`. The variables are read by
-TensorFlow's checkpoint reader and fed into the session, so no operation of the file runs before the
-caller asks for an output.
+TensorFlow's checkpoint reader, after a look at their index, and fed into the session, so no
+operation of the file runs before the caller asks for an output.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spinup.runs.files import self_hash
+from spinup.runs.tf_index import read_index
 from spinup.runs.tf_saver import GRAPH_FORMAT
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular, parse_json, read_file, sha256_file
@@ -386,11 +387,15 @@ def _constant_bytes(folder: Path, tensor: Any) -> int:
         dtype = tf.as_dtype(tensor.dtype)
     except TypeError:
         dtype = tf.variant
-    plain = dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype.is_bool
+    plain = _is_number(dtype)
     usual = (plain or dtype == tf.string) and len(sizes) < 255 and min(sizes, default=0) >= 0
     if not usual:
         raise SpinupError(f"the graph in {folder} contains an unusual constant; use another save")
     return math.prod(sizes) * (dtype.size if plain else 32)
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype.is_bool)
 
 
 def _cleaned(node: Any) -> Any:
@@ -465,24 +470,26 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
     from spinup.utils.tf import tf
 
     size = _size_of_variables(folder / "variables")
+    prefix = folder / "variables" / "variables"
     values = []
     try:
-        reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
-        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        saved = read_index(f"{prefix}.index")
+        reader = tf.train.load_checkpoint(str(prefix))
         for node in nodes:
             shared = node.attr["shared_name"].s.decode(errors="replace")
-            key = next((key for key in (node.name, shared) if key in shapes), None)
-            expected = [dim.size for dim in node.attr["shape"].shape.dim]
-            if key is None or dtypes[key] != tf.as_dtype(node.attr["dtype"].type):
+            key = next((key for key in (node.name, shared) if key in saved), None)
+            dtype = tf.as_dtype(node.attr["dtype"].type)
+            if key is None or saved[key].dtype != dtype.as_datatype_enum or not _is_number(dtype):
                 raise ValueError(f"it has no variable {node.name} of the type in the graph")
-            unknown = node.attr["shape"].shape.unknown_rank or -1 in expected
-            if not unknown and list(shapes[key]) != expected:
-                raise ValueError(f"{key} has the shape {shapes[key]} and not {expected}")
+            shape, expected = list(saved[key].shape), node.attr["shape"].shape
+            sizes = [dim.size for dim in expected.dim]
+            if not expected.unknown_rank and -1 not in sizes and shape != sizes:
+                raise ValueError(f"{key} has the shape {shape} and not {sizes}")
             # Checked before memory is allocated.
-            if not 0 <= dtypes[key].size * math.prod(shapes[key]) <= size:
-                raise ValueError(f"{key} cannot have the shape {shapes[key]}")
+            if dtype.size * math.prod(shape) > size:
+                raise ValueError(f"{key} cannot have the shape {shape}")
             values.append(np.asarray(reader.get_tensor(key)))
-    except (tf.errors.OpError, ValueError, RuntimeError, TypeError, KeyError) as error:
+    except (tf.errors.OpError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
         raise SpinupError(
             f"the variables in {folder} cannot be read ({_first_line(error)}); use another save"
         ) from error

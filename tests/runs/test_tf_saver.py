@@ -17,6 +17,7 @@ from spinup.runs.files import self_hash
 from spinup.runs.hooks import after_row
 from spinup.runs.logger import Logger
 from spinup.runs.run import Scalar
+from spinup.runs.tf_index import read_index
 from spinup.runs.tf_loader import restore_tf_graph
 from spinup.runs.tf_saver import GraphSaver
 from spinup.utils.errors import SpinupError
@@ -555,6 +556,67 @@ def test_a_damaged_file_is_one_sentence(saved, file, damage, hashed):
         restored(saved)
     assert "\n" not in str(caught.value)
     assert ("hash" in str(caught.value)) == hashed
+
+
+def checksum(data):
+    """CRC-32C, masked as in TensorFlow's tables."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+SHAPE = bytes([0x12, 2, 8, 3, 0x12, 2, 8, 4])  # of w in the index: 3, 4
+FORGED_SHAPES = {
+    "same": SHAPE,
+    "unreadable": b"\xff" * 8,
+    "unknown rank": bytes([0x18, 1] * 4),
+    "huge": bytes([0x12, 6, 8, 255, 255, 255, 255, 127]),
+    "negative": bytes([0x12, 6, 8, 255, 255, 255, 255, 255]),
+    "unknown field": bytes([0x7A, 6, 0, 0, 0, 0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("kind", FORGED_SHAPES)
+def test_an_index_with_the_right_checksum_is_still_checked(saved, kind):
+    path = saved / "variables" / "variables.index"
+    before = path.read_bytes()
+    assert before.count(SHAPE) == 1
+    data = before.replace(SHAPE, FORGED_SHAPES[kind])
+    # all variables are in the first block, which ends with its type, 0, and a checksum
+    size = next(n for n in range(500) if checksum(before[: n + 1]) == before[n + 1 : n + 5])
+    forged = data[: size + 1] + checksum(data[: size + 1]) + data[size + 5 :]
+    assert (forged == before) == (kind == "same")
+    path.write_bytes(forged)
+    forget_hashes(saved)
+    if kind == "same":
+        restored(saved)
+        return
+    with pytest.raises(SpinupError, match=r"the variables in .* cannot be read") as caught:
+        restored(saved)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_of_several_blocks_is_read_whole(tmp_path):
+    names = [f"{i}/{'long' * 40}/{i}" for i in range(3000)]
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as sess:
+        values = [tf.zeros((2, 0)), tf.constant(1)] * 1500
+        save = tf.raw_ops.SaveV2(
+            prefix=str(tmp_path / "v"),
+            tensor_names=names,
+            shape_and_slices=[""] * 3000,
+            tensors=values,
+        )
+        sess.run(save)
+    assert (tmp_path / "v.index").stat().st_size > 1 << 18  # the size of a block
+    found = read_index(tmp_path / "v.index")
+    assert found == {
+        name: ((3, ()) if i % 2 else (1, (2, 0)))  # numbers of int32 and float32
+        for i, name in enumerate(names)
+    }
 
 
 @pytest.mark.parametrize("file", ["saved_model.pb", "variables/variables.index", "model_info.json"])
