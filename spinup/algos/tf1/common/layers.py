@@ -80,11 +80,9 @@ def mlp(x, hidden_sizes=(32,), activation=tf.tanh, output_activation=None):
 
 
 def get_vars(scope=""):
-    """Return the variables whose names contain `scope`, without those of the optimizers."""
+    """Return the trainable variables whose names contain `scope`."""
     require_graph()
-    return [
-        v for v in tf.global_variables() if scope in v.name and not v.name.startswith("optimizers/")
-    ]
+    return [v for v in tf.trainable_variables() if scope in v.name]
 
 
 def count_vars(scope=""):
