@@ -22,9 +22,9 @@ def test_placeholders_take_batches_of_any_shape(session):
     shapes = [ph.shape.as_list() for ph in core.placeholders(None, 3, (2, 4))]
     assert shapes == [[None], [None, 3], [None, 2, 4]]
     box, discrete = spaces.Box(-1, 1, (2, 3), np.float32), spaces.Discrete(4, start=1)
-    multi, binary = spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(5)
+    multi, binary = spaces.MultiDiscrete([2, 3]), spaces.MultiBinary((5, 2))
     found = core.placeholders_from_spaces(box, discrete, multi, binary)
-    assert [ph.shape.as_list() for ph in found] == [[None, 2, 3], [None], [None, 2], [None, 5]]
+    assert [ph.shape.as_list() for ph in found] == [[None, 2, 3], [None], [None, 2], [None, 5, 2]]
     assert [ph.dtype for ph in found] == [tf.float32, tf.int32, tf.int32, tf.int32]
     with pytest.raises(NotImplementedError, match="Text"):
         core.placeholder_from_space(spaces.Text(3))

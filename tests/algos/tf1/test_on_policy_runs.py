@@ -416,6 +416,30 @@ def test_callbacks_see_every_row_and_can_end_the_run(train):
     assert all(1 <= x <= 20 for x in returns) and len(arrays) == 4
 
 
+@pytest.mark.parametrize("algo", ALGOS)
+def test_images_dicts_and_actions_of_any_shape_train(train, algo):
+    class Odd(gym.Env):
+        def __init__(self, obs_space, action_space):
+            self.observation_space, self.action_space = obs_space, action_space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.observation_space.seed(seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert self.action_space.contains(action)
+            return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
+
+    image = spaces.Box(0, 255, (3, 3, 1), np.uint8)
+    keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
+    table = spaces.MultiDiscrete([[2, 3], [3, 2]], start=[[1, 0], [5, 0]])
+    for obs_space, action_space in ((image, table), (keyed, spaces.Box(-1, 1, (2, 1)))):
+        options = {"num_envs": 2, "num_test_episodes": 1}
+        row = train(algo, lambda o=obs_space, a=action_space: Odd(o, a), **options).rows[0]
+        assert math.isfinite(row["LossPi"]) and row["EpLen"] == row["TestEpLen"] == 20
+
+
 # ---- probes ----------------------------------------------------------------------------------
 
 GAMMA = 0.5

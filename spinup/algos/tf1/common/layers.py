@@ -37,7 +37,7 @@ def placeholder_from_space(space):
     if isinstance(space, spaces.Discrete):
         return tf.placeholder(tf.int32, (None,))
     if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-        return tf.placeholder(tf.int32, (None, int(np.prod(space.shape))))
+        return tf.placeholder(tf.int32, (None, *space.shape))
     raise NotImplementedError(f"no placeholder for the space {space}")
 
 

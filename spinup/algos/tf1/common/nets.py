@@ -44,6 +44,7 @@ def mlp_multi_categorical_policy(x, a, hidden_sizes, activation, output_activati
     pi = tf.cast(tf.concat([tf.random.categorical(part, 1) for part in parts], 1), a.dtype)
     mode = tf.stack([tf.argmax(part, 1) for part in parts], 1)
     _remember_discrete(pi, mode, tf.concat(logps, 1), "multicategorical", logits, nvec=nvec)
+    a = tf.reshape(a, (-1, len(nvec)))
     return pi, *(
         tf.add_n([_chosen(logp, act[:, i]) for i, logp in enumerate(logps)]) for act in (a, pi)
     )
@@ -59,6 +60,7 @@ def mlp_bernoulli_policy(x, a, hidden_sizes, activation, output_activation, acti
     mode = tf.cast(logits > 0, tf.int64)
     logp_all = tf.concat([log_one, log_zero], 1)
     _remember_discrete(pi, mode, logp_all, "bernoulli", logits)
+    a = tf.reshape(a, (-1, sizes[-1]))
     return pi, *(tf.reduce_sum(tf.where(act > 0, log_one, log_zero), 1) for act in (a, pi))
 
 
