@@ -110,7 +110,7 @@ def _load_graph(
     folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
 ) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
     """Load a graph into a session of its own."""
-    from spinup.runs.tf_loader import restore
+    from spinup.runs.tf_loader import reason, restore
     from spinup.utils.tf import tf
 
     # Acting on one observation at a time gains nothing from threads or a GPU.
@@ -150,11 +150,10 @@ def _load_graph(
             try:
                 return to_env(np.asarray(run(batch)))[0]
             except (tf.errors.OpError, ValueError, TypeError, IndexError) as error:
-                lines = str(error).strip().splitlines()
                 raise SpinupError(
                     f"the graph in {folder} cannot act on an observation of shape "
-                    f"{batch.shape[1:]} ({lines[0][:200] if lines else type(error).__name__}): "
-                    "check that it belongs to this environment"
+                    f"{batch.shape[1:]} ({reason(error)}): check that it belongs to this "
+                    "environment"
                 ) from error
 
         return get_action

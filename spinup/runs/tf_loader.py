@@ -442,7 +442,7 @@ def _import(sess: Any, folder: Path, part: Any, wanted: list[str]) -> dict[str, 
             _assign(sess, tensors[len(wanted) :], values)
     except Exception as error:  # a forged graph can make TensorFlow raise anything
         raise SpinupError(
-            f"the graph in {folder} cannot be imported ({_first_line(error)}); use another save"
+            f"the graph in {folder} cannot be imported ({reason(error)}); use another save"
         ) from error
     return dict(zip(wanted, tensors, strict=False))
 
@@ -491,7 +491,7 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
             values.append(np.asarray(reader.get_tensor(key)))
     except (tf.errors.OpError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
         raise SpinupError(
-            f"the variables in {folder} cannot be read ({_first_line(error)}); use another save"
+            f"the variables in {folder} cannot be read ({reason(error)}); use another save"
         ) from error
     return values
 
@@ -510,6 +510,10 @@ def _size_of_variables(folder: Path) -> int:
     return size
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+def reason(error: BaseException) -> str:
+    """Return the line of one of TensorFlow's errors that says what is wrong."""
+    text = str(error).strip()
+    if "\nNode: " in text:  # preceded by what the node's stack would be, if it had one
+        text = text.partition("\nNode: ")[2].partition("\n")[2]
+    lines = text.splitlines()
     return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"

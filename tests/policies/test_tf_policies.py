@@ -355,6 +355,19 @@ def test_a_graph_acts_through_a_session(tmp_path):
         get_action(np.zeros(7))
 
 
+def test_what_a_graph_complains_about_is_repeated(tmp_path):
+    from spinup.utils.tf import tf
+
+    def change(pi):
+        with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=["too\x1b cold"])]):
+            return tf.identity(pi)
+
+    graph(tmp_path / "tf1_save", change)
+    with pytest.raises(SpinupError, match=r"assertion failed: .*cold") as caught:
+        load_tf_policy(tmp_path)(np.zeros(4))
+    assert str(caught.value).isprintable()
+
+
 def test_the_folder_of_a_save_is_accepted_too(tmp_path):
     best = graph(tmp_path / "tf1_save")
     get_action = load_tf_policy(tmp_path / "tf1_save", deterministic=True)
