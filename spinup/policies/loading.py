@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
+from spinup.policies.save_numbers import POLICY, chosen_save, folder_of_files, saved_numbers
 from spinup.policies.video import prepare_headless_rendering
 from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular
 
 GetAction = Callable[[Any], Any]
-# File names of saves; the group is the number.
-_POLICY, _MODEL = r"policy(\d*)\.json", r"model(\d*)\.pt"
+# File names of saves, as for `POLICY`.
+_MODEL = r"model(\d*)\.pt"
 # TensorFlow's are folders. One of them ends with .old while a newer save replaces it.
 _GRAPH = r"(?:tf1_save|simple_save)(\d*)(?:\.old)?"
 
@@ -199,12 +200,8 @@ def save_argument(text: str) -> int | str:
     return "last" if number < 0 else number
 
 
-def _saves(folder: Path) -> Path:
-    return folder / "pyt_save" if (folder / "pyt_save").is_dir() else folder
-
-
 def has_safe_policy(folder: Path) -> bool:
-    return any(re.fullmatch(r"policy\d*\.json", p.name) for p in _saves(folder).iterdir())
+    return bool(saved_numbers(folder))
 
 
 def backend_of(folder: Path) -> str:
@@ -279,7 +276,8 @@ def tf_folder(folder: Path, itr: int | str | None) -> Path:
         for end in ("", ".old")
         for name in ("tf1_save", "simple_save")
     ]
-    return next(folder / name for name in names if (folder / name).exists())
+    found = (folder / name for name in names if (folder / name).exists())
+    return next(found, folder / names[0])  # renamed in this instant
 
 
 # The run's description (None if it has only pickles), and a function that takes the environment's
@@ -300,7 +298,7 @@ def load_module(
     from spinup.policies.networks import load_actor_critic
     from spinup.policies.saved import load_policy
 
-    number = chosen_save(folder, itr, _POLICY)
+    number = chosen_save(folder, itr, POLICY)
     meta, tensors = load_policy(folder, number)
     try:
         if not has_spaces(meta):
@@ -328,46 +326,6 @@ def has_spaces(meta: Mapping[str, Any]) -> bool:
     return "observation_space" in meta and "action_space" in meta
 
 
-def which_save(itr: int | str | None) -> int | str | None:
-    """Return a number, 'last' for its other spelling, -1, or None for the unnumbered save."""
-    if itr is None or itr == "":
-        return None
-    if itr in ("last", -1, "-1"):
-        return "last"
-    try:
-        return int(itr)
-    except (ValueError, TypeError):
-        raise SpinupError(
-            f"itr must be the number of a save, 'last' or 'best', not {itr!r}"
-        ) from None
-
-
-def chosen_save(folder: Path, itr: int | str | None, kind: str) -> int | None:
-    """Return the number of the save that `itr` selects; None is the unnumbered save."""
-    number, saved = which_save(itr), saved_numbers(folder, kind)
-    if number == "last" or (number is None and None not in saved):
-        return saved[-1] if saved else None
-    if number not in saved:
-        raise SpinupError(f"{folder} has no save number {number}: choose from {_listed(saved)}")
-    return number  # type: ignore[return-value]
-
-
-def saved_numbers(folder: Path, kind: str = _POLICY) -> list[int | None]:
-    """Return the sorted numbers of a run directory's saves, after None for the unnumbered one."""
-    found = [m[1] for p in _saves(folder).iterdir() if (m := re.fullmatch(kind, p.name))]
-    numbers: list[int | None] = [*sorted({int(text) for text in found if text})]
-    return [None] + numbers if "" in found else numbers
-
-
-def _listed(numbers: Sequence[int | None]) -> str:
-    """Format the numbers of saves for a message."""
-    shown = [str(n) for n in numbers if n is not None]
-    shown += ["the last one (-1)"] if None in numbers else []
-    if len(shown) > 12:
-        shown = [*shown[:5], "...", *shown[-6:]]
-    return ", ".join(shown)
-
-
 def check_seed(seed: Any) -> None:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if seed is not None and not (whole and seed >= 0):
@@ -385,7 +343,7 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
         wanted = such or "the run directory of a trained policy"
         raise SpinupError(f"{folder} contains no saved policy: pass {wanted}")
     which = chosen_save(folder, itr, _MODEL)
-    path = _saves(folder) / f"model{'' if which is None else which}.pt"
+    path = folder_of_files(folder) / f"model{'' if which is None else which}.pt"
     if not trust:
         raise SpinupError(
             f"{path} is a pickle, which can run any program when it is opened: if you trust its "
@@ -411,7 +369,7 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
 
 def _unpickle_env(folder: Path, itr: int | str | None) -> Any:
     """Unpickle the environment that `save_state({'env': env})` saved; only for trusted pickles."""
-    kind = _POLICY if has_safe_policy(folder) else _MODEL
+    kind = POLICY if has_safe_policy(folder) else _MODEL
     number = chosen_save(folder, itr, _GRAPH if backend_of(folder) == "tf1" else kind)
     path = folder / ("vars.pkl" if number is None else f"vars{number}.pkl")
     if not path.is_file():

@@ -27,8 +27,8 @@ from spinup.policies.loading import (
     has_safe_policy,
     load_policy_and_env,
     save_argument,
-    which_save,
 )
+from spinup.policies.save_numbers import which_save
 from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, one_line

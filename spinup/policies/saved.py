@@ -6,13 +6,13 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import save_number, self_hash
+from spinup.policies.save_numbers import chosen_save, folder_of_files
+from spinup.runs.files import self_hash
 from spinup.runs.policy_files import POLICY_FORMAT
 from spinup.runs.tensors import read_safetensors
 from spinup.utils.errors import SpinupError
@@ -35,9 +35,27 @@ def load_policy(
             if there is none, the save without a number. None prefers the save without a number.
     """
     folder = Path(path)
-    if (folder / "pyt_save").is_dir():
-        folder = folder / "pyt_save"
-    name = f"policy{_number(folder, itr) if itr in (None, 'last', -1) else save_number(itr)}"
+    try:
+        number = chosen_save(folder, itr)
+    except OSError as error:
+        raise SpinupError(
+            f"cannot read {folder} ({error.strerror}); pass a run directory that contains a saved "
+            "policy"
+        ) from error
+    folder, name = folder_of_files(folder), f"policy{'' if number is None else number}"
+    for _ in range(3):  # a run may replace the policy while it is read
+        meta = _read_meta(folder, name)
+        tensors = _tensors_of(folder, name, meta)
+        if tensors is not None:
+            return meta, tensors
+    raise SpinupError(
+        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
+        f"{name}.json; use another save"
+    )
+
+
+def _read_meta(folder: Path, name: str) -> dict[str, Any]:
+    """Read a policy's description, and check it against its own hash."""
     try:
         meta = read_json(folder / f"{name}.json")
     except OSError as error:
@@ -60,18 +78,20 @@ def load_policy(
             f"{folder / name}.json is damaged: it does not match its own hash; use another save "
             "(or delete the line 'sha256' if you edited the file yourself)"
         )
+    return meta
+
+
+def _tensors_of(folder: Path, name: str, meta: dict[str, Any]) -> dict[str, np.ndarray] | None:
+    """Read the tensors that belong to a description; None if they are not there."""
     for file in (folder / f"{name}.safetensors", folder / f"{name}.safetensors.new"):
         try:
             if sha256_file(file, _LIMIT) == meta.get("tensors"):
-                return meta, read_safetensors(file)
+                return read_safetensors(file)
         except FileNotFoundError:
             continue
         except OSError as error:
             raise SpinupError(f"cannot read {file} ({error.strerror}); use another save") from error
-    raise SpinupError(
-        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
-        f"{name}.json; use another save"
-    )
+    return None
 
 
 def _hash(meta: dict[str, Any]) -> str:
@@ -79,15 +99,3 @@ def _hash(meta: dict[str, Any]) -> str:
         return self_hash(meta)
     except (ValueError, RecursionError):
         return ""  # deeper than any file that was saved
-
-
-def _number(folder: Path, itr: int | str | None) -> str:
-    """Return the highest number of a policy; '' for the policy without a number."""
-    if itr is None and (folder / "policy.json").exists():
-        return ""
-    numbers_found = [
-        int(m[1])
-        for p in folder.glob("policy*.json")
-        if (m := re.fullmatch(r"policy(\d+)\.json", p.name))
-    ]
-    return str(max(numbers_found)) if numbers_found else ""

@@ -27,6 +27,7 @@ from spinup.envs import adapt_env, env_record, make_env, space_to_json
 from spinup.envs.record import wrapper_records
 from spinup.policies import loading
 from spinup.policies import play as tp
+from spinup.policies.save_numbers import which_save
 from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
@@ -185,7 +186,7 @@ def test_what_is_no_run_is_one_clear_sentence(tmp_path):
     with pytest.raises(SpinupError, match="contains no saved policy"):
         loading.load_policy_and_env(tmp_path)
     with pytest.raises(SpinupError, match="itr must be the number of a save"):
-        loading.which_save([])
+        which_save([])
     with pytest.raises(SpinupError, match="True or False"):
         loading.load_policy_and_env(tmp_path, deterministic="no")
 

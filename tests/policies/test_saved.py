@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 
+from spinup.policies import saved
 from spinup.policies.saved import load_policy
 from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
@@ -158,3 +159,20 @@ def test_policy_that_does_not_exist_is_a_clear_error(tmp_path, itr):
         load_policy(tmp_path, itr)
     with pytest.raises(SpinupError):
         load_policy(tmp_path / "nowhere")
+
+
+def test_a_policy_that_is_replaced_while_it_is_read_is_loaded(tmp_path, monkeypatch):
+    save_policies(tmp_path, None)
+
+    def replaced_first(*args):
+        monkeypatch.undo()
+        save_policies(tmp_path / "newer", None)
+        shutil.rmtree(tmp_path / "pyt_save")
+        os.rename(tmp_path / "newer" / "pyt_save", tmp_path / "pyt_save")
+        path = tmp_path / "pyt_save" / "policy.json"
+        meta = {**json.loads(path.read_text()), "version": 2}
+        path.write_text(json.dumps({**meta, "sha256": self_hash(meta)}))
+        return sha256_file(*args)
+
+    monkeypatch.setattr(saved, "sha256_file", replaced_first)
+    assert load_policy(tmp_path)[0]["version"] == 2
