@@ -321,6 +321,21 @@ def load_module(
         raise problem from None
 
 
+def metadata_of(folder: Path, itr: int | str | None) -> dict[str, Any]:
+    """Return a save's metadata without loading its network; empty if there is none."""
+    from spinup.policies.saved import load_policy
+
+    if backend_of(folder) == "tf1":
+        saved = tf_folder(folder, itr)
+        if not (saved / "policy.json").exists():
+            from spinup.runs.tf_loader import read_info
+
+            meta = (read_info(saved) or {}).get("policy")
+            return meta if isinstance(meta, dict) else {}
+        return load_policy(saved)[0]
+    return load_policy(folder, itr)[0] if has_safe_policy(folder) else {}
+
+
 def has_spaces(meta: Mapping[str, Any]) -> bool:
     """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
     return "observation_space" in meta and "action_space" in meta

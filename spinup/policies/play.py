@@ -24,11 +24,10 @@ from spinup.policies.loading import (
     NoEnvironment,
     check_seed,
     folder_of_save,
-    has_safe_policy,
     load_policy_and_env,
+    metadata_of,
     save_argument,
 )
-from spinup.policies.save_numbers import which_save
 from spinup.policies.video import check_clip, has_display, record_episodes
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, one_line
@@ -321,13 +320,11 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 def _longest(fpath: str, itr: int | str, env: Any) -> int:
     """Return the training's time limit if the environment has none, else 0 (no limit)."""
     from spinup.envs.adapter import layers
-    from spinup.policies.saved import load_policy
 
     folder, number = folder_of_save(fpath, itr)
-    limited = any(type(layer).__name__ == "TimeLimit" for layer in layers(env))
-    if limited or not has_safe_policy(folder):
+    if any(type(layer).__name__ == "TimeLimit" for layer in layers(env)):
         return 0
-    steps = load_policy(folder, which_save(number))[0].get("max_ep_len")
+    steps = metadata_of(folder, number).get("max_ep_len")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0
     print(

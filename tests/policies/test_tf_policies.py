@@ -128,6 +128,28 @@ def test_a_known_network_plays_in_its_environment(cartpole, capsys):
     assert "EpRet" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, capsys, known):
+    env = adapt_env(gym.make("Pendulum-v1").unwrapped)
+    about, arrays = network("gaussian", outputs=1)
+    actor = save(
+        tmp_path / "tf1_save",
+        about,
+        arrays,
+        env.action_space,
+        env.observation_space,
+        env=env_record(env),
+        max_ep_len=7,
+    )
+    if not known:
+        meta = json.loads((tmp_path / "tf1_save" / "policy.json").read_text())
+        shutil.rmtree(tmp_path / "tf1_save")
+        graph(tmp_path / "tf1_save", lambda pi: pi[:, None], ("pi",), meta=meta, inputs=3)
+    assert actor.act_dim == 1
+    assert tp.main([str(tmp_path), "-nr", "-n", "2"]) == 0
+    assert capsys.readouterr().out.count("EpLen 7\n") == 2
+
+
 def test_a_known_network_is_filmed(cartpole, tmp_path):
     clip = tmp_path / "clip.gif"
     assert tp.main([str(cartpole[0]), "-l", "5", "--seed", "0", "--video", str(clip)]) == 0
@@ -302,15 +324,15 @@ def test_a_graph_is_not_exported(tmp_path, capsys):
 # ------------------------------------------------------------------------------- other graphs
 
 
-def graph(folder, change=lambda pi: pi, outputs=("pi", "mu"), original=False, meta=None):
+def graph(folder, change=lambda pi: pi, outputs=("pi", "mu"), original=False, meta=None, inputs=4):
     """Save a graph of 4 inputs and 2 actions; return its most likely action as a function."""
     from spinup.runs.tf_saver import GraphSaver
     from spinup.utils.tf import tf
 
     folder.parent.mkdir(exist_ok=True)
     with tf.Graph().as_default() as made:
-        x = tf.placeholder(tf.float32, (None, 4))
-        w = tf.get_variable("w", (4, 2), use_resource=not original)
+        x = tf.placeholder(tf.float32, (None, inputs))
+        w = tf.get_variable("w", (inputs, 2), use_resource=not original)
         logits = tf.matmul(x, w)
         pi = change(tf.squeeze(tf.random.categorical(logits, 1, seed=4), 1))
         tensors = {"pi": pi, "mu": tf.argmax(logits, 1)}
