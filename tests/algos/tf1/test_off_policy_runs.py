@@ -181,7 +181,6 @@ CASES = {
     "td3": ("td3", pendulum, {"num_envs": 3}),
     "sac": ("sac", pendulum, {"alpha": "auto", "save_best": True}),
     "sac discrete": ("sac", cart_pole, {"num_envs": 3}),
-    "own td3": ("td3", pendulum, {"actor_critic": own_td3}),
     "own sac": ("sac", pendulum, {"actor_critic": own_sac}),
 }
 CHILD = """
@@ -209,7 +208,7 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     assert ops[1:] == ops[1:2] * 3, "the graph grows while training"  # the first save adds a saver
     for first, last in zip(weights[0], weights[-1], strict=True):
         assert np.abs(first - last).max() > 1e-5
-    # a signal in the middle of the second epoch, then a crash or a kill in the third
+    # a signal in the middle of the second epoch, then, of two of them, a crash or a kill
     monkeypatch.setattr(Trouble, "left", 85)  # test episodes count, too
     monkeypatch.setattr(Trouble, "do", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -220,7 +219,7 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     if case == "sac":
         words = [sys.executable, "-c", CHILD, str(Path(__file__).parent), case, str(stopped_dir)]
         assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
-    else:
+    if case == "own sac":
         monkeypatch.setattr(Trouble, "left", 60)
         monkeypatch.setattr(Trouble, "do", crash)
         with pytest.raises(Crash):
@@ -235,6 +234,19 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
             for run in (whole, parts)
         ]
         assert infos[0]["return"] == infos[1]["return"] == max(column(whole, "AverageTestEpRet"))
+
+
+@pytest.mark.parametrize(("algo", "function"), [("ddpg", own_ddpg), ("td3", own_td3)])
+def test_a_graph_function_as_the_originals_users_wrote_it_trains(train, algo, function):
+    weights = []
+
+    def on_epoch(row, ac):
+        weights.append(tf.get_default_session().run(ac.vars()))
+
+    run = train(algo, actor_critic=function, epochs=2, on_epoch=on_epoch)
+    assert np.isfinite([*column(run, "LossQ"), *column(run, "LossPi")]).all()
+    for first, last in zip(*weights, strict=True):
+        assert np.abs(first - last).max() > 1e-5
 
 
 def test_a_policy_function_of_ones_own_trains_and_is_squashed_as_ours(train, seeds, session):
