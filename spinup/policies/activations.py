@@ -26,7 +26,8 @@ ACTIVATIONS = {
 def activation(name: Any, backend: str, typed: str = "--act") -> Any:
     """Return the activation called `name` (`tanh`, `torch.nn.ELU`, `tf.nn.elu`) in `backend`.
 
-    Names are looked up in a fixed table. For an unknown backend, the name itself is returned.
+    Names are looked up in a fixed table. They mean the same function in both backends. For an
+    unknown backend, the name itself is returned.
     """
     if not isinstance(name, str):
         raise SpinupError(f"'{typed}' must be the name of an activation, not {name!r}")
@@ -43,6 +44,8 @@ def activation(name: Any, backend: str, typed: str = "--act") -> Any:
             return importlib.import_module("spinup.algos.pytorch.common.nets").Tanh
         return getattr(importlib.import_module("torch.nn"), torch_name)
     if backend == "tf1":
+        if plain == "leakyrelu":  # TensorFlow's own has another slope
+            return importlib.import_module("spinup.algos.tf1.common.layers").leaky_relu
         importlib.import_module("spinup.utils.tf")  # imports TensorFlow without its messages
         return getattr(importlib.import_module("tensorflow").nn, tf_name)
     return name

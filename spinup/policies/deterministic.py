@@ -164,10 +164,7 @@ class DescribedActor(nn.Module):
 
 
 def _activation(name):
-    plain = name.replace("_", "")
-    if plain == "leakyrelu":
-        return nn.LeakyReLU(0.2)  # TensorFlow's slope, not torch's
-    return nn.Identity() if plain == "identity" else activation(plain, "pytorch")()
+    return nn.Identity() if name == "identity" else activation(name, "pytorch")()
 
 
 def observations_like(space, rng, n=64):

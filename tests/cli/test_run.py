@@ -258,7 +258,6 @@ def test_activation_by_name(name, expected):
         ("tf.nn.elu", "elu"),
         ("torch.nn.ELU", "elu"),
         ("gelu", "gelu"),
-        ("leaky_relu", "leaky_relu"),
         ("swish", "silu"),
     ],
 )

@@ -56,7 +56,7 @@ ACTIVATIONS: dict[str, Function] = {
     "identity": lambda x: x,
     "selu": _selu,
     "gelu": _gelu,
-    "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.2) * x),  # TensorFlow's slope
+    "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),  # torch's slope
     "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
     "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
     "softsign": lambda x: x / (1 + np.abs(x)),

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
+from spinup.algos.common.numpy_actor import ACTIVATIONS as NUMPY
 from spinup.algos.tf1.common import layers, nets
 from spinup.algos.tf1.common.acting import GreedyAction, NetPolicy, SessionPolicy, make_policy
 from spinup.algos.tf1.common.graph import Function, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks
 from spinup.algos.tf1.ddpg import core as ddpg_core
 from spinup.algos.tf1.sac import core as sac_core
+from spinup.policies.activations import ACTIVATIONS, activation
 from spinup.utils.tf import tf
 
 OBS = spaces.Box(-1, 1, (2, 2), np.float32)
@@ -56,6 +59,21 @@ def start(session):
             value = np.full(v.shape.as_list(), 7.0)
         dtype = v.dtype.base_dtype.as_numpy_dtype
         session.run(v.initializer, {v.initializer.inputs[1]: np.asarray(value, dtype)})
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_one_function_in_torch_tensorflow_and_numpy(session, name):
+    x = np.linspace(-8, 8, 401, dtype=np.float32).reshape(1, -1)
+    found = activation(name, "tf1")
+    word = layers._name(found)  # not None: it acts without a session, and can be exported
+    expected = activation(name, "pytorch")()(torch.as_tensor(x)).numpy()
+    np.testing.assert_allclose(session.run(found(tf.constant(x))), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(NUMPY[word](x.copy()), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_tensorflows_own_leaky_relu_acts_through_the_session(session):
+    ac = build(nets.mlp_actor_critic, UNEVEN, activation=tf.nn.leaky_relu)
+    assert isinstance(make_policy(ac), SessionPolicy)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -79,6 +79,11 @@ def mlp(x, hidden_sizes=(32,), activation=tf.tanh, output_activation=None):
     return x
 
 
+def leaky_relu(x):
+    """Leaky ReLU with torch's slope for negative inputs, 0.01; TensorFlow's own has 0.2."""
+    return tf.nn.leaky_relu(x, 0.01)
+
+
 def get_vars(scope=""):
     """Return the trainable variables whose names contain `scope`."""
     require_graph()
@@ -169,8 +174,10 @@ def _find(kind, output):
 
 
 # Names of TensorFlow's activation functions -> names in `numpy_actor`.
+# Not its leaky_relu, whose slope differs.
 _NAMES = {name: name for name in ("tanh", "relu", "elu", "sigmoid", "identity", "selu", "softplus")}
-_NAMES |= {"swish": "silu", "silu": "silu", "softsign": "softsign", "relu6": "relu6"}
+_NAMES |= {name: name for name in ("gelu", "relu6", "silu", "softsign")}
+_NAMES["swish"] = "silu"
 
 
 def describe(policy):
@@ -216,7 +223,9 @@ def describe(policy):
 
 
 def _name(activation):
-    """Return the name of one of TensorFlow's activation functions; None for any other function."""
+    """Return the name of an activation function; None if only TensorFlow can compute it."""
+    if activation is leaky_relu:
+        return "leakyrelu"
     if not str(getattr(activation, "__module__", "")).startswith("tensorflow."):
         return None
     return _NAMES.get(activation.__name__)
