@@ -49,7 +49,7 @@ def sync_params(params: Sequence[Any]) -> Any:
                 "processes; synchronize a list of variables without it"
             )
     # `read_value`, because the cached value of a variable ignores control dependencies.
-    synced = _message(_of_process_0, [p.read_value() for p in params])
+    synced = _message(of_process_0, [p.read_value() for p in params])
     return tf.group([p.assign(value) for p, value in zip(params, synced, strict=True)])
 
 
@@ -97,7 +97,7 @@ def _average(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [piece.astype(a.dtype).reshape(a.shape) for piece, a in pieces]
 
 
-def _of_process_0(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def of_process_0(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Return process 0's arrays. They travel as bytes, so that every type arrives unchanged."""
     flat = np.frombuffer(bytearray(b"".join(a.tobytes() for a in arrays)), np.uint8)
     broadcast(flat)

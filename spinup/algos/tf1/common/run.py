@@ -8,7 +8,8 @@ from spinup.algos.tf1.common.graph import Function, records, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import broadcast, num_procs
+from spinup.utils.mpi_tf import of_process_0
+from spinup.utils.mpi_tools import num_procs
 from spinup.utils.tf import tf
 
 ON_POLICY = ("pi", "logp", "logp_pi", "v")
@@ -178,15 +179,7 @@ class Variables:
 
     def sync(self):
         """Copy process 0's values to every process."""
-        if num_procs() == 1:
-            return
-        state = self.state_dict()
-        flat = np.concatenate([x.reshape(-1).view(np.uint8) for x in state.values()])
-        broadcast(flat)
-        pieces = np.split(flat, np.cumsum([x.nbytes for x in state.values()])[:-1])
-        self.load_state_dict(
-            {
-                name: piece.copy().view(x.dtype).reshape(x.shape)
-                for (name, x), piece in zip(state.items(), pieces, strict=True)
-            }
-        )
+        if num_procs() > 1:
+            state = self.state_dict()
+            arrays = of_process_0(list(state.values()))
+            self.load_state_dict(dict(zip(state, arrays, strict=True)))
