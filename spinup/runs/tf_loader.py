@@ -23,7 +23,7 @@ import numpy as np
 
 from spinup.runs.files import self_hash
 from spinup.runs.tf_index import read_index
-from spinup.runs.tf_saver import GRAPH_FORMAT
+from spinup.runs.tf_saver import GRAPH_FORMAT, OLD
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular, parse_json, read_file, sha256_file
 
@@ -115,6 +115,9 @@ def restore(
 ) -> Restored:
     """Load a folder as ``restore_tf_graph`` does; ``seed`` determines its random numbers."""
     folder = Path(fpath)
+    old = Path(f"{folder}{OLD}")
+    if not folder.exists() and old.exists():  # a process was killed while it replaced the save
+        folder = old
     info = _read_info(folder)
     meta_graph = _read_graph(folder)
     if info is None:
