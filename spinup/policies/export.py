@@ -64,7 +64,7 @@ def export_onnx(
     Args:
         fpath: Run directory.
         path: File to write, ending in .onnx.
-        itr: Number of the save; 'last' or -1 means the unnumbered save, or else the newest.
+        itr: Number of the save; 'last' or -1 means the highest number, or else the unnumbered save.
         actor_critic: The network's class, if it is not one of the library's.
         trust_pickle: As for `load_policy_and_env`.
         env: Environment (an id, a function or an instance), needed only for runs of the original

@@ -169,6 +169,7 @@ def load_tf_policy(
 
 
 def run_folder(fpath: str | Path) -> Path:
+    """Return the path of a run directory; raise an error if it is not a folder."""
     folder = Path(fpath).expanduser()
     if not folder.is_dir():
         raise SpinupError(f"{fpath} is not a folder: pass the run directory of a trained policy")
@@ -201,6 +202,7 @@ def save_argument(text: str) -> int | str:
 
 
 def has_safe_policy(folder: Path) -> bool:
+    """Return whether a run directory has a torch policy that is not a pickle."""
     return bool(saved_numbers(folder))
 
 
@@ -342,6 +344,7 @@ def has_spaces(meta: Mapping[str, Any]) -> bool:
 
 
 def check_seed(seed: Any) -> None:
+    """Raise an error if `seed` is neither None nor a non-negative integer."""
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if seed is not None and not (whole and seed >= 0):
         raise SpinupError(f"seed must be a non-negative integer, not {seed!r}")
@@ -351,6 +354,7 @@ def check_seed(seed: Any) -> None:
 
 
 def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any:
+    """Load the network from its pickle, which must be trusted."""
     if not saved_numbers(folder, _MODEL):
         ways = (f"{depth}/{name}" for depth in ("*", "*/*") for name in ("pyt_save", "tf1_save"))
         below = sorted({p.parent for way in ways for p in folder.glob(way)})

@@ -118,7 +118,7 @@ def restore(
     old = Path(f"{folder}{OLD}")
     if not folder.exists() and old.exists():  # a process was killed while it replaced the save
         folder = old
-    info = _read_info(folder)
+    info = read_info(folder)
     meta_graph = _read_graph(folder)
     if info is None:
         info = _signature(meta_graph) or _read_pickle(folder, trust_pickle)
@@ -147,10 +147,7 @@ def read_info(fpath: str | os.PathLike[str]) -> dict[str, Any] | None:
 
     Returns None if the file does not exist, as in runs of the original.
     """
-    return _read_info(Path(fpath))
-
-
-def _read_info(folder: Path) -> dict[str, Any] | None:
+    folder = Path(fpath)
     path = folder / "model_info.json"
     try:
         info = parse_json(read_file(path))

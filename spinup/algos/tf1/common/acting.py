@@ -52,7 +52,7 @@ class SessionPolicy:
         """Do nothing: the session has the current parameters."""
 
     def renew(self):
-        """Do nothing, either."""
+        """Do nothing, for the same reason."""
 
     def __call__(self, obs, rng):
         """Sample actions; the generator draws the seed of the graph's random ops."""
