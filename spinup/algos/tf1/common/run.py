@@ -8,7 +8,6 @@ from spinup.algos.tf1.common.graph import Function, records, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tf import of_process_0
 from spinup.utils.mpi_tools import num_procs
 from spinup.utils.tf import tf
 
@@ -180,6 +179,8 @@ class Variables:
     def sync(self):
         """Copy process 0's values to every process."""
         if num_procs() > 1:
+            from spinup.utils.mpi_tf import of_process_0
+
             state = self.state_dict()
             arrays = of_process_0(list(state.values()))
             self.load_state_dict(dict(zip(state, arrays, strict=True)))
