@@ -104,9 +104,11 @@ def test_each_library_runs_in_its_own_environment_with_its_own_threads(peers):
     script = str(ROOT / "benchmarks" / "peers.py")
     theirs = str(ROOT / ".venv-peers" / "bin" / "python")
     ours = [sys.executable, script, "sac", "--worker", "ours"]
-    assert peers.command("ours, 1 thread", "sac") == [*ours, "--threads", "1"]
-    assert peers.command("ours, 2 threads", "sac") == [*ours, "--threads", "2"]
-    assert peers.command("SBX", "dqn") == [theirs, script, "dqn", "--worker", "sbx"]
+    assert peers.command(*peers.SIDES["ours, 1 thread"], "sac") == [*ours, "--threads", "1"]
+    assert peers.command(*peers.SIDES["ours, 2 threads"], "sac") == [*ours, "--threads", "2"]
+    assert peers.command(*peers.SIDES["SBX"], "dqn") == [theirs, script, "dqn", "--worker", "sbx"]
+    tf1 = peers.command(*peers.BACKENDS["tf1"], "sac")
+    assert tf1[0] == ours[0] and tf1[-4:] == ["--worker", "tf1", "--threads", "1"]
 
 
 def test_no_environment_variable_says_how_many_threads_to_use(peers):
