@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format learn attack soak speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format learn twins attack soak speed scaling peers clean
 
 help: ## show this list
 	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -48,6 +48,9 @@ format: $(STAMP) ## reformat the sources
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)
+
+twins: $(STAMP) ## compare the learning curves of the two backends
+	$(BIN)/python benchmarks/twins.py
 
 attack: $(STAMP) ## attack files and processes; fails if a promise in docs/guarantees.md breaks
 	$(BIN)/python -m benchmarks.attack --save
