@@ -88,9 +88,11 @@ def compare(algo):
 
     folders = [str(RESULTS / f"{algo}-{backend}") for backend in ("pytorch", "tf1")]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
-        file = Path(folder, "numbers.json")
-        compare_main([*folders, "--legend", "pytorch", "tf1", "--json", str(file)])
-        return out.getvalue(), json.loads(file.read_text())
+        file, figure = Path(folder, "numbers.json"), Path(folder, "figure.png")
+        words = ["--legend", "pytorch", "tf1", "--json", str(file), "--save", str(figure)]
+        compare_main([*folders, *words])
+        said = [line for line in out.getvalue().splitlines() if not line.startswith("wrote ")]
+        return "\n".join(said), json.loads(file.read_text())
 
 
 def main():
