@@ -14,26 +14,16 @@ import numpy as np
 
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards, broadcast, num_procs, proc_id
-from spinup.utils.tf import tf
-
-
-def flat_concat(xs: Sequence[Any]) -> Any:
-    """Concatenate all elements of the tensors or variables in `xs` into one vector."""
-    return tf.concat([tf.reshape(x, (-1,)) for x in xs], axis=0)
+from spinup.utils.tf import flat_concat as flat_concat
+from spinup.utils.tf import split_like, tf
 
 
 def assign_params_from_flat(x: Any, params: Sequence[Any]) -> Any:
     """Return an operation that copies the vector `x` into `params`; inverts `flat_concat`."""
     if not params:
         return tf.no_op()
-    sizes = [p.shape.num_elements() for p in params]
-    if None in sizes:
-        name = params[sizes.index(None)].name
-        raise SpinupError(f"the shape of variable {name} is not known; give it a full shape")
-    pieces = zip(tf.split(x, sizes), params, strict=True)
-    return tf.group(
-        [p.assign(tf.cast(tf.reshape(piece, p.shape), p.dtype.base_dtype)) for piece, p in pieces]
-    )
+    pairs = zip(split_like(x, params), params, strict=True)
+    return tf.group([p.assign(tf.cast(piece, p.dtype.base_dtype)) for piece, p in pairs])
 
 
 def sync_params(params: Sequence[Any]) -> Any:

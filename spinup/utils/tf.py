@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spinup.utils.errors import SpinupError
@@ -49,3 +49,18 @@ def _import() -> Any:
 
 
 tf = _import()
+
+
+def flat_concat(xs: Sequence[Any]) -> Any:
+    """Concatenate all elements of the tensors or variables in `xs` into one vector."""
+    return tf.concat([tf.reshape(x, (-1,)) for x in xs], axis=0)
+
+
+def split_like(flat: Any, like: Sequence[Any]) -> list[Any]:
+    """Split a vector into tensors shaped like those in `like`; inverts `flat_concat`."""
+    sizes = [x.shape.num_elements() for x in like]
+    if None in sizes:
+        name = like[sizes.index(None)].name
+        raise SpinupError(f"the shape of variable {name} is not known; give it a full shape")
+    pieces = zip(tf.split(flat, sizes), like, strict=True)
+    return [tf.reshape(piece, x.shape) for piece, x in pieces]

@@ -5,9 +5,9 @@
 On-policy updates average the gradients of all shards before the step. An `Objective` contains the
 functions of one loss:
 
-    loss_v = objective(compute_loss_v(ac, batch), batch, vf_optimizer)
-    grads = [loss_v.gradient(batch) for batch in batches]
-    loss_v.step({"grad": shard_mean(grads, shards)})
+    v_loss = objective(compute_loss_v(ac, batch), batch, vf_optimizer)
+    grads = [v_loss.gradient(batch)["grad"] for batch in batches]  # one batch per shard
+    v_loss.step({"grad": shard_mean(grads, shards)})
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ import numpy as np
 
 from spinup.algos.tf1.common.graph import Function, require_graph
 from spinup.utils.errors import SpinupError
-from spinup.utils.tf import tf
+from spinup.utils.tf import flat_concat, split_like, tf
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015, algorithm 1), with the rounding of torch's as far as possible.
+    """Adam (Kingma and Ba 2015, algorithm 1): the same step as torch's, up to rounding.
 
     TensorFlow's own optimizer adds epsilon before the bias correction, the paper and torch after
     it, so the same epsilon would mean different steps.
@@ -95,19 +95,6 @@ def _all_gradients(loss):
     return zip(*found, strict=True)
 
 
-def flatten(xs):
-    """Concatenate all elements into one vector."""
-    return tf.concat([tf.reshape(x, [-1]) for x in xs], 0)
-
-
-def unflatten(flat, like):
-    """Split a vector into tensors shaped like those in `like`."""
-    sizes = [int(np.prod(x.shape.as_list())) for x in like]
-    return [
-        tf.reshape(piece, x.shape) for piece, x in zip(tf.split(flat, sizes), like, strict=True)
-    ]
-
-
 class Objective(NamedTuple):
     """The functions of one loss, for batches of arrays."""
 
@@ -128,10 +115,10 @@ def objective(loss, batch, optimizer=None, max_grad_norm=None):
     flat = grad = tf.placeholder(tf.float32, (None,))
     if max_grad_norm is not None:
         grad = flat * tf.minimum(max_grad_norm / (tf.norm(flat) + 1e-6), 1.0)
-    step = optimizer and optimizer.apply(unflatten(grad, params), params)
+    step = optimizer and optimizer.apply(split_like(grad, params), params)
     return Objective(
         Function(batch, {"loss": loss, **info}),
-        Function(batch, {"grad": flatten(grads), **info}),
+        Function(batch, {"grad": flat_concat(grads), **info}),
         step and Function({"grad": flat}, [], [step]),
         params,
     )

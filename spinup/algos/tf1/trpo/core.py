@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.common.shapes import combined_shape
 from spinup.algos.tf1.common import nets
-from spinup.algos.tf1.common.gradients import flatten, gradients, shard_mean, unflatten
+from spinup.algos.tf1.common.gradients import gradients, shard_mean
 from spinup.algos.tf1.common.graph import Function
 from spinup.algos.tf1.common.layers import (
     count_vars,
@@ -21,6 +21,7 @@ from spinup.algos.tf1.common.layers import (
 )
 from spinup.algos.tf1.common.nets import categorical_kl, diagonal_gaussian_kl
 from spinup.algos.tf1.common.path_buffer import PathBuffer
+from spinup.utils.mpi_tf import assign_params_from_flat, flat_concat
 from spinup.utils.tf import tf
 
 __all__ = [
@@ -208,14 +209,9 @@ def averaged_product(kl, batches, v, shards):
 # ---- flat vectors
 
 
-def flat_concat(xs):
-    """Concatenate all elements into one vector."""
-    return flatten(xs)
-
-
 def flat_grad(f, params):
     """Return the gradient of `f` as one vector; zeros where `f` does not depend on a parameter."""
-    return flatten(gradients(f, params))
+    return flat_concat(gradients(f, params))
 
 
 def hessian_vector_product(f, params):
@@ -223,12 +219,6 @@ def hessian_vector_product(f, params):
     g = flat_grad(f, params)
     v = tf.placeholder(tf.float32, g.shape)
     return v, flat_grad(tf.reduce_sum(g * v), params)
-
-
-def assign_params_from_flat(x, params):
-    """Return an operation that overwrites the parameters from one vector."""
-    pairs = zip(params, unflatten(x, params), strict=True)
-    return tf.group(*(p.assign(value) for p, value in pairs))
 
 
 class FlatParams:
