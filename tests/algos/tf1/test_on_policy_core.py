@@ -26,7 +26,9 @@ def test_placeholders_take_batches_of_any_shape(session):
     found = core.placeholders_from_spaces(box, discrete, multi, binary)
     assert [ph.shape.as_list() for ph in found] == [[None, 2, 3], [None], [None, 2], [None, 5, 2]]
     assert [ph.dtype for ph in found] == [tf.float32, tf.int32, tf.int32, tf.int32]
-    with pytest.raises(NotImplementedError, match="Text"):
+    with pytest.raises(
+        SpinupError, match=r"no placeholder for the space Text.*: use Box, Discrete"
+    ):
         core.placeholder_from_space(spaces.Text(3))
 
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from spinup.algos.common.shapes import combined_shape
 from spinup.algos.tf1.common.graph import records, require_graph
+from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
 HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
@@ -38,7 +39,10 @@ def placeholder_from_space(space):
         return tf.placeholder(tf.int32, (None,))
     if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
         return tf.placeholder(tf.int32, (None, *space.shape))
-    raise NotImplementedError(f"no placeholder for the space {space}")
+    raise SpinupError(
+        f"there is no placeholder for the space {space}: use Box, Discrete, MultiDiscrete or "
+        "MultiBinary"
+    )
 
 
 def placeholders_from_spaces(*args):
