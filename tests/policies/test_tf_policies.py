@@ -304,9 +304,10 @@ def test_a_known_network_is_exported(tmp_path, kind, capsys):
 
 
 def test_every_activation_is_exported(tmp_path):
+    import torch
+
     from spinup.policies.deterministic import DescribedActor
 
-    torch = pytest.importorskip("torch")
     for name in ACTIVATIONS:
         actor = NumpyActor(*network("gaussian", name))
         with torch.no_grad():
