@@ -45,6 +45,7 @@ CANDIDATES = {
     },
     "anneal": {**SLOW, "q_lr": 1e-3, "anneal_lr": True},
     "n3-anneal": {**SLOW, "q_lr": 1e-3, "n_step": 3, "anneal_lr": True},
+    "n3-anneal-3e-4": {**SLOW, "q_lr": 3e-4, "n_step": 3, "anneal_lr": True},
     "n3-anneal-5e-4": {**SLOW, "q_lr": 5e-4, "n_step": 3, "anneal_lr": True},
     "n3-anneal-5e-4-squared": {
         **SLOW, "q_lr": 5e-4, "n_step": 3, "anneal_lr": True, "loss": "squared",
