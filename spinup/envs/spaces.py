@@ -125,6 +125,25 @@ def require_width(algo: str, space: spaces.Box) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
+# Images
+# ---------------------------------------------------------------------------------------------
+
+
+def is_image(space: Any) -> bool:
+    """Return whether observations are images: a Box with three axes of bytes or flags."""
+    return (
+        isinstance(space, spaces.Box)
+        and len(space.shape) == 3
+        and space.dtype in (np.uint8, np.bool_)
+    )
+
+
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Return whether an image's first axis holds its channels: whether it is below the last."""
+    return shape[0] < shape[2]
+
+
+# ---------------------------------------------------------------------------------------------
 # How a buffer stores observations and actions
 # ---------------------------------------------------------------------------------------------
 

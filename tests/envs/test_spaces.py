@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from spinup.envs.old_interface import convert_space
 from spinup.envs.space_json import space_from_json, space_to_json
-from spinup.envs.spaces import check_spaces, require_finite_bounds, require_width
+from spinup.envs.spaces import (
+    channels_first,
+    check_spaces,
+    is_image,
+    require_finite_bounds,
+    require_width,
+)
 from spinup.utils.errors import SpinupError
 
 
@@ -250,3 +256,27 @@ def test_own_spaces_stay_the_same_object():
 def test_what_is_no_space_is_an_error():
     with pytest.raises(SpinupError, match=r"gymnasium.spaces"):
         convert_space(Duck(size=3))
+
+
+# -- images -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "space, image",
+    [
+        (spaces.Box(0, 255, (84, 84, 3), np.uint8), True),
+        (spaces.Box(0, 1, (10, 10, 4), np.bool_), True),
+        (spaces.Box(0, 1, (10, 10, 4), np.float32), False),
+        (spaces.Box(0, 255, (84, 84), np.uint8), False),
+        (spaces.Box(0, 255, (2, 84, 84, 3), np.uint8), False),
+        (spaces.MultiBinary((10, 10, 4)), False),
+    ],
+    ids=repr,
+)
+def test_an_image_has_three_axes_of_bytes_or_flags(space, image):
+    assert is_image(space) is image
+
+
+def test_channels_are_the_shorter_of_the_first_and_last_axes_and_last_if_equal():
+    assert channels_first((4, 84, 84))
+    assert not channels_first((10, 10, 4)) and not channels_first((3, 10, 3))
