@@ -480,15 +480,14 @@ def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
 def check_env(row: registry.Algorithm, env: Any) -> None:
     """Raise SpinupError unless an algorithm can learn in this environment."""
     from spinup.envs.adapter import adapt_env
+    from spinup.envs.bounds import check_bounds
     from spinup.envs.goals import Goals
-    from spinup.envs.spaces import DENSITIES, check_spaces, require_finite_bounds, require_width
+    from spinup.envs.spaces import check_spaces
 
     seen = adapt_env(env)
     check_spaces(row.name, seen.observation_space, seen.action_space, row.action_spaces)
     if not row.on_policy and type(seen.action_space).__name__ == "Box":
-        require_finite_bounds(row.name, seen.action_space)
-        if row.name in DENSITIES:
-            require_width(row.name, seen.action_space)
+        check_bounds(row.name, seen.action_space)
     if row.observation == "goal":
         Goals(env, row.name)
 

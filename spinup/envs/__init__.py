@@ -14,10 +14,11 @@ from spinup.envs.registration import PROBES, register
 
 if TYPE_CHECKING:
     from spinup.envs.adapter import adapt_env
+    from spinup.envs.bounds import require_finite_bounds
     from spinup.envs.make import make_env, resolve_env_id
     from spinup.envs.record import env_record
     from spinup.envs.space_json import space_from_json, space_to_json
-    from spinup.envs.spaces import check_spaces, require_finite_bounds
+    from spinup.envs.spaces import check_spaces
 
 __all__ = [
     "PROBES",
@@ -35,6 +36,7 @@ _MODULES = {
     "adapt_env": "adapter",
     "env_record": "record",
     "make_env": "make",
+    "require_finite_bounds": "bounds",
     "resolve_env_id": "make",
     "space_from_json": "space_json",
     "space_to_json": "space_json",

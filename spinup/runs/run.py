@@ -32,13 +32,7 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
-from spinup.envs.spaces import (
-    DENSITIES,
-    check_spaces,
-    require_finite_bounds,
-    require_width,
-    transition_bytes,
-)
+from spinup.envs.spaces import check_spaces, transition_bytes
 from spinup.envs.streams import make_streams, one_env
 from spinup.runs.arguments import check_arguments, check_sizes, current_call
 from spinup.runs.config import fingerprint
@@ -302,10 +296,10 @@ class Run:
                 self.algo, streams.observation_space, streams.action_space, row.action_spaces
             )
             if not row.on_policy and isinstance(streams.action_space, spaces.Box):
+                from spinup.envs.bounds import check_bounds
+
                 # noise is in units of the action range, and initial actions are uniform within it
-                require_finite_bounds(self.algo, streams.action_space)
-                if self.algo in DENSITIES:
-                    require_width(self.algo, streams.action_space)
+                check_bounds(self.algo, streams.action_space)
             if self.steps_per_shard % streams.num_envs:
                 each = self.shards.count * streams.num_envs
                 raise SpinupError(

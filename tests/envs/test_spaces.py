@@ -8,15 +8,10 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinup.envs.bounds import require_finite_bounds, require_width
 from spinup.envs.old_interface import convert_space
 from spinup.envs.space_json import space_from_json, space_to_json
-from spinup.envs.spaces import (
-    channels_first,
-    check_spaces,
-    is_image,
-    require_finite_bounds,
-    require_width,
-)
+from spinup.envs.spaces import check_spaces, is_image
 from spinup.utils.errors import SpinupError
 
 
@@ -275,8 +270,3 @@ def test_what_is_no_space_is_an_error():
 )
 def test_an_image_has_three_axes_of_bytes_or_flags(space, image):
     assert is_image(space) is image
-
-
-def test_channels_are_the_shorter_of_the_first_and_last_axes_and_last_if_equal():
-    assert channels_first((4, 84, 84))
-    assert not channels_first((10, 10, 4)) and not channels_first((3, 10, 3))

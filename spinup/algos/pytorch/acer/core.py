@@ -25,7 +25,8 @@ from spinup.algos.pytorch.common.qnets import (
     MLPScaledGaussianActor,
     bounds,
 )
-from spinup.envs.spaces import require_finite_bounds, require_width, stored_dtype
+from spinup.envs.bounds import require_finite_bounds, require_width
+from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import check_memory
 

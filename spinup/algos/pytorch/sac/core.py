@@ -27,7 +27,6 @@ from spinup.algos.pytorch.common.qnets import (
     SquashedGaussianMLPActor,
     bounds,
 )
-from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
 
 __all__ = [
@@ -80,8 +79,9 @@ class MLPActorCritic(nn.Module):
             self.q1 = MLPDiscreteQFunction(*sizes, obs_filter)
             self.q2 = MLPDiscreteQFunction(*sizes, obs_filter)
         else:
-            require_finite_bounds("sac", action_space)
-            require_width("sac", action_space)
+            from spinup.envs.bounds import check_bounds
+
+            check_bounds("sac", action_space)
             sizes = (obs_dim, int(np.prod(action_space.shape)), hidden_sizes, activation)
             self.pi = SquashedGaussianMLPActor(*sizes, *bounds(action_space), obs_filter)
             self.q1 = MLPQFunction(*sizes, obs_filter)

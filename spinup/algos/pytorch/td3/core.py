@@ -15,7 +15,7 @@ from spinup.algos.pytorch.common.nets import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds
-from spinup.envs.spaces import require_finite_bounds
+from spinup.envs.bounds import require_finite_bounds
 
 __all__ = [
     "Box",

@@ -28,7 +28,6 @@ from spinup.algos.tf1.common.qnets import (
     mlp_q_function,
     mlp_squashed_policy,
 )
-from spinup.envs.spaces import require_finite_bounds, require_width
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
@@ -119,8 +118,9 @@ def mlp_actor_critic(
             pi, _, logp_pi = mlp_categorical_policy(x, a, *sizes, action_space)
             mu = known(pi).mode
         elif policy is None:
-            require_finite_bounds("sac", action_space)
-            require_width("sac", action_space)
+            from spinup.envs.bounds import check_bounds
+
+            check_bounds("sac", action_space)
             mu, pi, logp_pi = mlp_squashed_policy(x, *sizes, action_space)
         else:
             scale, center = bounds(action_space)
