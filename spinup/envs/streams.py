@@ -11,7 +11,6 @@ in the middle of an episode. `spinup.envs.keeping` saves what survives a reset.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -133,10 +132,10 @@ class Streams:
         """Begin every stream's first episode, once."""
         if not self._started:
             for i in range(self.num_envs):
-                self._reset(i)
+                self.new_episode(i)
             self._started = True
 
-    def _reset(self, i: int) -> None:
+    def new_episode(self, i: int) -> None:
         """Start a new episode of stream i with a new seed."""
         seed = int(self._rngs[i].integers(2**31 - 1))
         self._kept[i].mark()
@@ -173,7 +172,7 @@ class Streams:
         self.obs[:] = next_obs
         for i in self.ended:
             self.finished.append((self._ep_ret[i], len(self._ep_act[i])))
-            self._reset(i)
+            self.new_episode(i)
         return next_obs, self.rew, self.terminated, self.truncated
 
     def stepping(self) -> np.ndarray:
@@ -199,66 +198,10 @@ class Streams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Restore every environment by replaying its episode; return the indices that differ.
+        """Restore every environment by replaying its episode; return the indices that differ."""
+        from spinup.envs.replaying import restore_streams
 
-        If an environment does not return the same rewards and the same last observation (it reads
-        a clock, or keeps state between episodes that it does not offer), its stream starts a new
-        episode, with a warning.
-        """
-        self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
-        self._started = bool(state["started"])
-        for rng, rng_state in zip(self._rngs, state["rngs"], strict=True):
-            rng.bit_generator.state = rng_state
-        self.ended = []
-        self.terminated[:] = False
-        self.truncated[:] = False
-        if not self._started:
-            return []
-        different = []
-        for i in range(self.num_envs):
-            fault = self._replay(i, state)
-            if fault:
-                different.append(i)
-                self._reset(i)
-                warnings.warn(
-                    f"environment {i} starts a fresh episode, because {fault}: its rewards and "
-                    "observations do not follow from the seed and the actions alone, or it has "
-                    "changed since the run was saved",
-                    stacklevel=2,
-                )
-        return different
-
-    def _replay(self, i: int, state: dict[str, Any]) -> str:
-        """Restore stream i by repeating its episode; return where it differed, or ''."""
-        env, seed, actions = self.envs[i], state["seeds"][i], list(state["actions"][i])
-        kept = state["kept"][i] if "kept" in state else None  # older checkpoints have none
-        fault = self._kept[i].restore(kept, seed)
-        if fault:
-            return fault
-        self._kept[i].mark()
-        obs, ret, rewards, ended = env.reset(seed=seed)[0], 0.0, [], False
-        for a in actions:
-            if ended:
-                break
-            # a copy, because an environment may modify the array that it receives
-            obs, r, terminated, truncated, _ = env.step(a.copy())
-            rewards.append(float(r))
-            ret += float(r)
-            ended = terminated or truncated
-        if ended:
-            return f"its episode ended at step {len(rewards)}, before it was saved"
-        then = state["rewards"][i].tolist() if "rewards" in state else rewards
-        for t, (now, before) in enumerate(zip(rewards, then, strict=True)):
-            if not _same(now, before):
-                return f"the reward at step {t + 1} of its episode is {now}, not {before}"
-        if not _same(ret, state["rets"][i]):
-            return f"the return of its episode is {ret}, not {state['rets'][i]}"
-        self.obs[i] = obs
-        if not np.array_equal(self.obs[i], state["obs"][i], equal_nan=_inexact(obs)):
-            return f"the observation at step {len(rewards)} of its episode differs"
-        self._ep_seed[i], self._ep_act[i] = seed, actions
-        self._ep_rew[i], self._ep_ret[i] = rewards, ret
-        return ""
+        return restore_streams(self, state)
 
     def record(self) -> dict[str, Any]:
         """Return how to create the environment again; see `env_record`."""
@@ -278,11 +221,3 @@ def pop(finished: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
     lens = np.array([length for _, length in finished], dtype=np.int64)
     finished.clear()
     return rets, lens
-
-
-def _same(a: float, b: float) -> bool:
-    return np.float64(a).tobytes() == np.float64(b).tobytes()  # tells -0.0 from 0.0; NaN is NaN
-
-
-def _inexact(obs: Any) -> bool:
-    return bool(np.issubdtype(np.asarray(obs).dtype, np.inexact))
