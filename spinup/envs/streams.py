@@ -128,6 +128,13 @@ class Streams:
             kept = [Kept(env, watch_globals=n == 1) for env in self.envs]
         self._kept = list(kept)
 
+    @property
+    def frame_stack(self) -> int:
+        """How many frames make up one observation; 1 if it is not a stack of frames."""
+        from spinup.envs.stacks import frame_stack
+
+        return frame_stack(self.envs[0])
+
     def start(self) -> None:
         """Begin every stream's first episode, once."""
         if not self._started:

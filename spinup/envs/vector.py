@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from spinup.envs.keeping import Kept
 from spinup.envs.record import env_record
 from spinup.envs.spaces import stored_dtype
+from spinup.envs.stacks import frame_stack
 from spinup.envs.streams import pop
 from spinup.utils.errors import SpinupError
 
@@ -54,6 +55,11 @@ class VectorStreams:
         self._resetting = np.zeros(n, dtype=bool)
         self._started = False
         self._kept = Kept(env)
+
+    @property
+    def frame_stack(self) -> int:
+        """How many frames make up one observation; 1 if it is not a stack of frames."""
+        return frame_stack(self.env)
 
     def start(self) -> None:
         """Begin the first episodes, once."""

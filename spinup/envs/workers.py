@@ -22,6 +22,7 @@ import numpy as np
 from spinup.envs.adapter import adapt_env
 from spinup.envs.keeping import Kept
 from spinup.envs.record import env_record
+from spinup.envs.stacks import frame_stack
 from spinup.envs.streams import Streams
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import seed_globals
@@ -107,7 +108,7 @@ class WorkerEnv:
         # At exit, the pipe must be closed before multiprocessing waits for its processes.
         multiprocessing.util.Finalize(self, self._pipe.close, exitpriority=10)
         self.requests = 1
-        self.observation_space, self.action_space, self.record = self.receive()
+        (self.observation_space, self.action_space), self.frame_stack, self.record = self.receive()
 
     def send(self, command: str, argument: Any) -> None:
         """Send a request without waiting for the answer."""
@@ -238,7 +239,8 @@ def _work(pipe: Any, payload: bytes, seed: int, inherited: Sequence[Any]) -> Non
             torch.default_generator.manual_seed(seed)
         env = adapt_env(cloudpickle.loads(payload)())
         kept = Kept(env, watch_globals=True, watch_torch=True)
-        pipe.send((True, (env.observation_space, env.action_space, env_record(env))))
+        spaces = env.observation_space, env.action_space
+        pipe.send((True, (spaces, frame_stack(env), env_record(env))))
         while True:
             command, argument = pipe.recv()
             answer: Any
