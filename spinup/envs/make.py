@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import importlib.util
@@ -40,8 +41,11 @@ _DEPENDENCIES = (
     ("mujoco", "pip install 'spinup[mujoco]'"),
     ("box2d", "pip install 'spinup[box2d]'"),
     ("ale_py", "pip install 'spinup[atari]'"),
+    ("minatar", "pip install 'spinup[minatar]'"),
     ("pygame", "pip install 'spinup[video]'"),
 )
+# Environments that `make_env` replaces with ours, which resume exactly.
+_REPLACED = {"minatar.gym:BaseEnv": "spinup.envs.minatar:MinAtar"}
 
 
 def make_env(
@@ -272,7 +276,9 @@ def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
-        return gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
+        spec = copy.copy(gymnasium.spec(env_id))
+        spec.entry_point = _REPLACED.get(str(spec.entry_point), spec.entry_point)
+        return gymnasium.make(spec, **{"disable_env_checker": True, **kwargs})
 
 
 def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -> NoReturn:

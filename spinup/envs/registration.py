@@ -82,3 +82,12 @@ def register() -> None:
             )
     if "spinup/BitFlip-v0" not in gymnasium.registry:
         gymnasium.register(id="spinup/BitFlip-v0", entry_point="spinup.envs.bitflip:BitFlip")
+    for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders"):
+        for version in (0, 1):
+            env_id = f"MinAtar/{game.title().replace('_', '')}-v{version}"
+            if env_id not in gymnasium.registry:
+                gymnasium.register(
+                    id=env_id,
+                    entry_point="spinup.envs.minatar:MinAtar",
+                    kwargs={"game": game, "use_minimal_action_set": version == 1},
+                )

@@ -312,6 +312,11 @@ class Run:
         self.observation_space = self.streams[0].observation_space
         self.action_space = self.streams[0].action_space
         self.env_record = self.streams[0].record()
+        if config["max_ep_len"] == self.call.defaults.get("max_ep_len"):
+            # a game may be longer than the default
+            config["max_ep_len"] = self.env_record.get("max_ep_len", config["max_ep_len"])
+            for streams in self.streams:
+                streams.max_ep_len = config["max_ep_len"]
 
     def _check_replay(self) -> None:
         """Reject test episodes that cannot run, and a replay buffer that cannot fit in memory."""

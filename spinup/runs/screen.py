@@ -49,11 +49,14 @@ def announcement(run: Run) -> str:
         device += f", {num_procs()} processes"
     changed = ", ".join(_changed(run.call.arguments, run.call.defaults))
     lines = [f"Training {run.algo} on {record.get('id') or record.get('class')}"]
+    longer = config["max_ep_len"] != run.call.arguments["max_ep_len"]
+    limit = f"up to {config['max_ep_len']:,} steps in this game, unless max_ep_len is set"
     notes = [getattr(sink, "note", "") for sink in run.logger.sinks]
     for name, text in (
         ("device", device),
         ("directory", str(run.output_dir)),
         ("changed", changed or "nothing: every argument has its default value"),
+        *([("episodes", limit)] if longer else []),
         *(("to watch", note) for note in notes if note),
     ):
         pad = f"  {name:<11}"
