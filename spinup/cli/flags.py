@@ -241,6 +241,16 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
     return {p.name: p for p in parameters if p.name not in _NOT_ENTRIES}
 
 
+def usual_sizes(algo_fn: Callable[..., Any]) -> tuple[int, ...] | None:
+    """Return the default widths of the hidden layers for vectors; None if they are unknown."""
+    entry = (entries_of(algo_fn, "ac_kwargs") or {}).get("hidden_sizes")
+    networks = inspect.signature(algo_fn).parameters.get("actor_critic")
+    usual = getattr(entry, "default", None) or getattr(
+        getattr(networks, "default", None), "HIDDEN_SIZES", None
+    )
+    return tuple(usual) if isinstance(usual, list | tuple) and usual else None
+
+
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
     """Return the parameter that `key` sets, or raise an error that suggests the nearest flag."""
     anything = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)

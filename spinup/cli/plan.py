@@ -27,13 +27,13 @@ from spinup.cli.flags import (
     activation,
     arguments,
     backend_of,
-    entries_of,
     is_width,
     naming_order,
     parameter_of,
     source_of,
     split_flags,
     translate,
+    usual_sizes,
     value_of,
     values_of,
 )
@@ -336,10 +336,7 @@ def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any
 def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
     """Expand `--hid 64` (one width for every layer) and `--l 2` (number of layers) to a list."""
     key = "ac_kwargs:hidden_sizes"
-    entry = (entries_of(algo_fn, "ac_kwargs") or {}).get("hidden_sizes")
-    usual: Any = getattr(entry, "default", None)
-    if not isinstance(usual, list | tuple) or not usual:
-        usual = (64, 64)
+    usual = usual_sizes(algo_fn) or (64, 64)
     if layers is not None:
         if not is_width(layers):
             raise SpinupError(f"'--l' must be the number of layers, not {layers!r}")

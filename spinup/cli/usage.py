@@ -8,7 +8,7 @@ from typing import Any
 
 from spinup import user_config
 from spinup.cli import presets
-from spinup.cli.flags import ALIASES, arguments, entries_of, explanations
+from spinup.cli.flags import ALIASES, arguments, entries_of, explanations, usual_sizes
 from spinup.policies.activations import ACTIVATIONS
 from spinup.runs.arguments import described, wrapped
 from spinup.runs.screen import columns
@@ -91,7 +91,7 @@ def _groups(
             (
                 _names("ac_kwargs:hidden_sizes", known),
                 "widths of the hidden layers, such as 64,64; one number sets all layers"
-                + _default_of(algo_fn, "hidden_sizes"),
+                + _default_sizes(algo_fn),
             ),
             ("--l", "number of hidden layers, if --hid is one number"),
             (
@@ -154,6 +154,11 @@ def _groups(
             ("--slurm_options:KEY", "option KEY of sbatch, as in --slurm_options:partition gpu"),
         ],
     }
+
+
+def _default_sizes(algo_fn: Callable[..., Any]) -> str:
+    usual = usual_sizes(algo_fn)
+    return f" (default: {usual})" if usual else ""
 
 
 def _default_of(algo_fn: Callable[..., Any], entry: str) -> str:

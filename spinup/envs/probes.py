@@ -13,6 +13,7 @@ fault:
 - `EpisodeEnd`: bootstrapping where an episode is truncated, but not where it terminates.
 - `ActionReward`: a policy that prefers the better action; the bounds of each dimension of a Box.
 - `ActionObservationReward`: a policy that depends on the observation.
+- `ImageReward`: the same, with an observation that is an image.
 
 All randomness comes from the seed passed to `reset`. Misuse raises an error: an action outside the
 action space (as from an on-policy algorithm that does not clip), or a step after the end of an
@@ -34,6 +35,7 @@ __all__ = [
     "ActionReward",
     "ConstantReward",
     "EpisodeEnd",
+    "ImageReward",
     "ObservationReward",
     "ProbeEnv",
     "TwoStep",
@@ -252,3 +254,29 @@ class ActionObservationReward(ActionReward):
 
     def _first_obs(self) -> float:
         return float(self.np_random.choice([-1.0, 1.0]))
+
+
+class ImageReward(ActionObservationReward):
+    """Like `ActionObservationReward`; the target depends on where the dot is in an image.
+
+    The image is as large as MinAtar's. Its first channel has one dot, in the right half (positive)
+    or in the left half. The dot in the second channel means nothing.
+    """
+
+    def __init__(self, actions: str = "Discrete", render_mode: str | None = None) -> None:
+        super().__init__(actions, render_mode)
+        self.observation_space = spaces.Box(0, 1, (10, 10, 4), np.bool_)
+
+    def optimal_action(self, obs: Any) -> Any:
+        """Return the target for the dot's half."""
+        return self._target(bool(np.asarray(obs)[:, 5:, 0].any()))
+
+    def _first_obs(self) -> float:
+        self._image = np.zeros((10, 10, 4), np.bool_)
+        for channel in (0, 1):
+            row, column = self.np_random.integers(10, size=2)
+            self._image[row, column, channel] = True
+        return 0.0
+
+    def _array(self) -> np.ndarray:
+        return self._image.copy()

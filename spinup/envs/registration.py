@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-__all__ = ["PROBES", "Probe", "register"]
+__all__ = ["IMAGE_PROBES", "PROBES", "Probe", "register"]
 
 
 class Probe(NamedTuple):
@@ -27,7 +27,7 @@ class Probe(NamedTuple):
     @property
     def learns_action(self) -> bool:
         """Whether there is a best action to learn, besides the value."""
-        return self.class_name in ("ActionReward", "ActionObservationReward")
+        return self.class_name in ("ActionReward", "ActionObservationReward", "ImageReward")
 
 
 def _probe(
@@ -68,11 +68,12 @@ PROBES: tuple[Probe, ...] = (
         )
     ),
 )
+IMAGE_PROBES = tuple(_probe("Image", "ImageReward", actions) for actions in ("Discrete", "Box"))
 
 
 def register() -> None:
     """Register our environments with Gymnasium; leave IDs that are already registered alone."""
-    for probe in PROBES:
+    for probe in (*PROBES, *IMAGE_PROBES):
         if probe.id not in gymnasium.registry:
             gymnasium.register(
                 id=probe.id,

@@ -138,8 +138,8 @@ def test_deterministic_actions_are_the_most_likely_ones(kind):
         assert (ac.pi(obs, torch.as_tensor(ac.act(obs)))[1] <= top + 1e-6).all()
 
 
-def test_images_and_scalars_are_flattened():
-    image = spaces.Box(0, 255, (2, 2, 3), np.uint8)
+def test_floats_with_several_axes_and_scalars_are_flattened():
+    image = spaces.Box(0.0, 1.0, (2, 2, 3))
     ac = nets.MLPActorCritic(image, ACTIONS["Discrete"], hidden_sizes=(8,))
     obs = torch.rand(5, 2, 2, 3)
     assert ac.v(obs).shape == (5,) and ac.v(obs[0]).shape == ()

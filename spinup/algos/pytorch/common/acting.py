@@ -30,6 +30,8 @@ def numpy_net(obs_filter, net):
 
     The weights are copied, so training the network does not change the function.
     """
+    if hasattr(obs_filter, "features"):  # an encoder
+        return None
     layers = []  # weight, bias and activation of each linear layer
     for module in net:
         if type(module) is nn.Linear:
@@ -48,10 +50,11 @@ def numpy_net(obs_filter, net):
 def torch_net(obs_filter, net):
     """Return the same function as `numpy_net`, computed by torch."""
     device = next(net.parameters()).device
+    dtype = None if nets.takes_bytes(obs_filter) else torch.float32
 
     def forward(obs):
         with torch.no_grad():
-            x = torch.as_tensor(obs, dtype=torch.float32, device=device)
+            x = torch.tensor(obs, dtype=dtype, device=device)
             return net(obs_filter(x)).cpu().numpy()
 
     return forward

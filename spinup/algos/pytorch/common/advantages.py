@@ -9,6 +9,7 @@ import torch
 
 from spinup.algos.common import epoch_buffer
 from spinup.algos.common.returns import gae
+from spinup.algos.pytorch.common.nets import takes_bytes
 
 
 class EpochBuffer(epoch_buffer.EpochBuffer):
@@ -23,7 +24,7 @@ class EpochBuffer(epoch_buffer.EpochBuffer):
         reward_scale = self._reward_scale(ac, gamma)
         batches = []
         for rollout in self.rollouts:
-            obs, act = observations(rollout, self.device), actions(rollout, self.device)
+            obs, act = observations(rollout, ac, self.device), actions(rollout, self.device)
             val, last_vals, logp = estimates(rollout, ac, obs, act, self.device)
             adv, ret = np.zeros(rollout.rew.shape), np.zeros(rollout.rew.shape)
             for path, last_val in zip(rollout.paths, last_vals, strict=True):
@@ -56,9 +57,10 @@ def tensor(x, device="cpu"):
     return torch.tensor(x, dtype=dtype, device=device)
 
 
-def observations(rollout, device="cpu"):
-    """Return a rollout's observations, always as float32, even images."""
-    return torch.tensor(rollout.flat(rollout.obs), dtype=torch.float32, device=device)
+def observations(rollout, ac, device="cpu"):
+    """Return a rollout's observations as float32, or images as bytes if the networks take them."""
+    dtype = None if takes_bytes(ac) else torch.float32
+    return torch.tensor(rollout.flat(rollout.obs), dtype=dtype, device=device)
 
 
 def actions(rollout, device="cpu"):
@@ -73,9 +75,7 @@ def estimates(rollout, ac, obs, act, device="cpu"):
     terminated, V(last observation) if the path was truncated.
     """
     last_obs = [path.last_obs for path in rollout.paths if path.last_obs is not None]
-    last = (
-        [torch.tensor(np.stack(last_obs), dtype=torch.float32, device=device)] if last_obs else []
-    )
+    last = [torch.tensor(np.stack(last_obs), dtype=obs.dtype, device=device)] if last_obs else []
     with torch.no_grad():
         if rollout.val is None:
             every_val = ac.v(torch.cat([obs, *last])).reshape(-1).cpu().numpy()

@@ -13,6 +13,7 @@ from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_
 
 from spinup.algos.common.numpy_net import gumbel_argmax, normalizer
 from spinup.algos.common.shapes import combined_shape as combined_shape
+from spinup.envs.spaces import is_image
 
 
 class _Tanh(torch.autograd.Function):
@@ -57,13 +58,19 @@ def count_vars(module):
     return sum(p.numel() for p in module.parameters())
 
 
-def init_orthogonal(net, output_gain):
-    """Set orthogonal weights (gain sqrt(2), `output_gain` in the last layer) and zero biases."""
-    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    for linear in linears:
-        gain = output_gain if linear is linears[-1] else 2**0.5
-        nn.init.orthogonal_(linear.weight, gain)
-        nn.init.zeros_(linear.bias)
+def init_orthogonal(net, output_gain, wanted=True):
+    """Set orthogonal weights (gain sqrt(2), `output_gain` in the last layer) and zero biases.
+
+    `wanted=None` means only if the network has convolutions. A user's encoder keeps its weights.
+    """
+    given = {x for m in net.modules() if getattr(m, "given", False) for x in m.modules()}
+    layers = [m for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d) and m not in given]
+    if wanted is None:
+        wanted = any(isinstance(layer, nn.Conv2d) for layer in layers)
+    for layer in layers if wanted else ():
+        gain = output_gain if layer is layers[-1] else 2**0.5
+        nn.init.orthogonal_(layer.weight, gain)
+        nn.init.zeros_(layer.bias)
 
 
 class ObsFilter(nn.Module):
@@ -351,7 +358,7 @@ class MLPCritic(nn.Module):
 
 def make_actor(observation_space, action_space, hidden_sizes, activation, obs_filter=None):
     """Create the actor that matches the action space."""
-    obs_dim = int(np.prod(observation_space.shape))
+    obs_dim = getattr(obs_filter, "features", int(np.prod(observation_space.shape)))
     args = (hidden_sizes, activation, obs_filter)
     if isinstance(action_space, spaces.Discrete):
         return MLPCategoricalActor(obs_dim, int(action_space.n), *args)
@@ -371,6 +378,27 @@ def make_obs_filter(observation_space, normalize):
     return ObsFilter(observation_space.shape, normalize)
 
 
+def obs_layers(space, encoder, hidden_sizes, usual, normalize=False, **options):
+    """Return (width, hidden_sizes, make): how the networks start that read this space.
+
+    `make()` returns what prepares observations: the same filter (or None) at every call for
+    vectors, a new encoder for images. `usual` is the default of `hidden_sizes` for vectors. The
+    options are those of `image_layers`.
+    """
+    if encoder not in ("auto", "flat") or is_image(space):
+        from spinup.algos.pytorch.common.images import image_layers
+
+        return image_layers(space, encoder, hidden_sizes, usual, normalize=normalize, **options)
+    obs_filter = make_obs_filter(space, normalize)
+    sizes = usual if hidden_sizes is None else hidden_sizes
+    return int(np.prod(space.shape)), sizes, lambda: obs_filter
+
+
+def takes_bytes(network):
+    """Return whether a network takes images as bytes, because it has an encoder."""
+    return any(getattr(module, "takes_bytes", False) for module in network.modules())
+
+
 def samples_pi(step):
     """Mark a `step` or `act` that only samples `pi`, so that `acting.py` may sample it in NumPy."""
     step.samples_pi = True
@@ -381,38 +409,45 @@ class MLPActorCritic(nn.Module):
     """A policy `pi` and a value function `v`, two separate networks of the same shape.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
-            (32, 32) to (256, 256) are usual.
+            (32, 32) to (256, 256) are usual. None means (64, 64), or none after an encoder.
         activation: activation class of the hidden layers.
         normalize_obs: subtract the running mean of observations and divide by their running
             standard deviation. Helps if components differ in scale.
         normalize_ret: divide rewards by the running standard deviation of discounted returns before
             they are used. Helps if returns are large.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+            None means only with a convolutional encoder.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module. `pi` and `v` each have their own.
     """
+
+    HIDDEN_SIZES = (64, 64)
 
     def __init__(
         self,
         observation_space,
         action_space,
-        hidden_sizes=(64, 64),
+        hidden_sizes=None,
         activation=Tanh,
         normalize_obs=False,
         normalize_ret=False,
-        orthogonal_init=False,
+        orthogonal_init=None,
+        encoder="auto",
     ):
         super().__init__()
-        obs_dim = int(np.prod(observation_space.shape))
         self.observation_space, self.action_space = observation_space, action_space
         self.ret_filter = ReturnFilter() if normalize_ret else None
-        args = (hidden_sizes, activation, make_obs_filter(observation_space, normalize_obs))
-        self.pi = make_actor(observation_space, action_space, *args)
-        self.v = MLPCritic(obs_dim, *args)
-        if orthogonal_init:
-            init_orthogonal(self.pi, output_gain=0.01)
-            init_orthogonal(self.v, output_gain=1.0)
+        obs_dim, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES, normalize_obs
+        )
+        args = (hidden_sizes, activation)
+        self.pi = make_actor(observation_space, action_space, *args, make_filter())
+        self.v = MLPCritic(obs_dim, *args, make_filter())
+        init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
+        init_orthogonal(self.v, output_gain=1.0, wanted=orthogonal_init)
 
     @samples_pi
     def step(self, obs):

@@ -12,8 +12,8 @@ from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
-    make_obs_filter,
     mlp,
+    obs_layers,
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction, MLPDuelingQ
@@ -38,29 +38,36 @@ class MLPQNetwork(nn.Module):
     """The values `q` of all discrete actions, and the policy that takes the best action.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: Discrete.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
-            (64, 64) to (256, 256) are usual.
+            (64, 64) to (256, 256) are usual. None means (128, 128), or none after an encoder.
         activation: activation class of the hidden layers.
         dueling: estimate the value of a state and the advantages of its actions separately. Helps
             if many actions have nearly the same value.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module.
     """
+
+    HIDDEN_SIZES = (128, 128)
 
     def __init__(
         self,
         observation_space,
         action_space,
-        hidden_sizes=(128, 128),
+        hidden_sizes=None,
         activation=nn.ReLU,
         dueling=False,
+        encoder="auto",
     ):
         super().__init__()
-        obs_dim = int(np.prod(observation_space.shape))
-        obs_filter = make_obs_filter(observation_space, normalize=False)
+        # Both streams of a dueling network have a last hidden layer of their own.
+        obs_dim, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES, streams=dueling
+        )
         self.action_space = action_space
         q = MLPDuelingQ if dueling else MLPDiscreteQFunction
-        self.q = q(obs_dim, int(action_space.n), tuple(hidden_sizes), activation, obs_filter)
+        self.q = q(obs_dim, int(action_space.n), tuple(hidden_sizes), activation, make_filter())
 
     @samples_pi
     def act(self, obs):

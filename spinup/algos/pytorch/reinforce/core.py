@@ -107,7 +107,7 @@ def rewards_to_go(buffer, ac, gamma, baseline):
             last_val = 0.0 if path.last_obs is None else baseline.value
             rewards = np.append(rollout.rew[path.rows], last_val)
             ret[path.rows] = discount_cumsum(rewards, gamma)[:-1]
-        obs, act = observations(rollout, device), actions(rollout, device)
+        obs, act = observations(rollout, ac, device), actions(rollout, device)
         with torch.no_grad():
             logp = ac.pi(obs, act)[1].reshape(-1)
         ret = tensor(rollout.flat(ret), device)

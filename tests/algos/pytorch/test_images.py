@@ -1,0 +1,236 @@
+"""Images are read through encoders: their shapes, scales, chunks, and what learns from them."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from spinup.algos.pytorch.common import images
+from spinup.algos.pytorch.common.acting import make_get_action
+from spinup.algos.pytorch.common.images import Encoder, image_layers
+from spinup.algos.pytorch.common.nets import MLPActorCritic, takes_bytes
+from spinup.algos.pytorch.dqn.core import MLPQNetwork
+from spinup.envs import make_env
+from spinup.utils.errors import SpinupError
+
+ATARI = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+MINATAR = spaces.Box(0, 1, (10, 10, 4), np.bool_)
+TWO = spaces.Discrete(2)
+
+
+def some(space, n=3, seed=0):
+    """Random observations of a space, as a tensor."""
+    rng = np.random.default_rng(seed)
+    high = int(space.high.max())
+    return torch.tensor(rng.integers(0, high + 1, (n, *space.shape)).astype(space.dtype))
+
+
+# ---- the layers ------------------------------------------------------------------------------
+
+
+def test_atari_sized_images_get_the_nature_network():
+    net = Encoder(ATARI, "nature").net
+    convs = [m for m in net if isinstance(m, nn.Conv2d)]
+    assert [(c.in_channels, c.out_channels, c.kernel_size, c.stride) for c in convs] == [
+        (4, 32, (8, 8), (4, 4)),
+        (32, 64, (4, 4), (2, 2)),
+        (64, 64, (3, 3), (1, 1)),
+    ]
+    (linear,) = (m for m in net if isinstance(m, nn.Linear))
+    assert (linear.in_features, linear.out_features) == (64 * 7 * 7, 512)
+
+
+def test_minatar_sized_images_get_the_small_network():
+    net = Encoder(MINATAR, "small").net
+    assert [type(m) for m in net] == [nn.Conv2d, nn.ReLU, nn.Flatten, nn.Linear, nn.ReLU]
+    assert (net[0].in_channels, net[0].out_channels, net[0].kernel_size) == (4, 16, (3, 3))
+    assert (net[3].in_features, net[3].out_features) == (16 * 8 * 8, 128)
+
+
+@pytest.mark.parametrize(
+    "shape, features", [((36, 36, 3), 512), ((1, 35, 99), 128), ((2, 3, 2), 128), ((1, 1, 1), 128)]
+)
+def test_auto_chooses_by_the_shorter_side(shape, features):
+    space = spaces.Box(0, 255, shape, np.uint8)
+    width, hidden_sizes, make = image_layers(space, "auto", None, usual=(64, 64))
+    assert (width, hidden_sizes) == (features, ())
+    assert make()(some(space)).shape == (3, features)
+
+
+def test_channels_last_and_channels_first_read_the_same_image():
+    last, first = spaces.Box(0, 255, (12, 9, 3), np.uint8), spaces.Box(0, 255, (3, 12, 9), np.uint8)
+    a, b = Encoder(last, "small"), Encoder(first, "small")
+    b.load_state_dict(a.state_dict())
+    obs = some(last)
+    torch.testing.assert_close(a(obs), b(obs.permute(0, 3, 1, 2)))
+
+
+def test_values_are_scaled_to_one_whether_bytes_or_floats():
+    seen = []
+    encoder = Encoder(ATARI, "flat")
+    encoder.net.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    obs = some(ATARI)
+    obs[0, 0, 0, 0] = 255
+    assert torch.equal(encoder(obs), encoder(obs.float()))
+    assert seen[0].dtype == torch.float32 and seen[0].max() == 1.0
+    planes = Encoder(spaces.Box(0, 5, (4, 4, 2), np.uint8), "flat")
+    assert planes(torch.full((4, 4, 2), 5, dtype=torch.uint8)).max() == 1.0
+    assert Encoder(MINATAR, "flat")(torch.ones(10, 10, 4, dtype=torch.bool)).max() == 1.0
+
+
+def test_leading_axes_are_kept():
+    encoder, obs = Encoder(MINATAR, "small"), some(MINATAR, 6)
+    rows = encoder(obs)
+    assert encoder(obs[0]).shape == (128,)
+    torch.testing.assert_close(encoder(obs.reshape(2, 3, 10, 10, 4)), rows.reshape(2, 3, 128))
+
+
+def test_estimates_are_computed_in_chunks_and_gradients_in_one(monkeypatch):
+    monkeypatch.setattr(images, "MOST_ROWS", 4)
+    encoder, rows = Encoder(MINATAR, "small"), []
+    encoder.net.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    obs = some(MINATAR, 10)
+    whole = encoder(obs)
+    with torch.no_grad():
+        parts = encoder(obs)
+    assert rows == [10, 4, 4, 2]
+    torch.testing.assert_close(parts, whole)
+
+
+# ---- choosing and replacing an encoder ----------------------------------------------------------
+
+
+def test_policy_and_value_function_have_encoders_of_their_own():
+    ac = MLPActorCritic(MINATAR, TWO)
+    pi, v = (list(net.obs_filter.parameters()) for net in (ac.pi, ac.v))
+    assert len(pi) == len(v) == 4 and not {*pi} & {*v}
+    assert not torch.equal(pi[0], v[0])
+    assert sum(p.numel() for p in ac.pi.logits_net.parameters()) == 2 * 129
+
+
+def test_on_policy_image_networks_start_nearly_uniform_and_orthogonal():
+    ac = MLPActorCritic(ATARI, TWO)
+    with torch.no_grad():
+        probs = ac.pi(some(ATARI))[0].probs
+    torch.testing.assert_close(probs, torch.full((3, 2), 0.5), atol=0.01, rtol=0)
+    weight = ac.pi.obs_filter.net[0].weight.flatten(1)
+    torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(32), atol=1e-4, rtol=0)
+    assert MLPActorCritic(MINATAR, TWO, orthogonal_init=False).v.v_net[0].bias.any()
+
+
+def test_hidden_sizes_and_flat_are_honored():
+    wide = MLPQNetwork(MINATAR, TWO, hidden_sizes=(7,))
+    assert [m.out_features for m in wide.q.q if isinstance(m, nn.Linear)] == [7, 2]
+    flat = MLPQNetwork(MINATAR, TWO, encoder="flat")
+    assert [m.in_features for m in flat.q.q if isinstance(m, nn.Linear)] == [400, 128, 128]
+    assert not list(flat.q.obs_filter.parameters())
+
+
+def test_the_streams_of_a_dueling_network_have_their_own_last_hidden_layer():
+    q = MLPQNetwork(ATARI, TWO, dueling=True).q
+    shapes = [[tuple(p.shape) for p in net.parameters()] for net in (q.v_net, q.a_net)]
+    assert shapes == [[(512, 3136), (512,), (n, 512), (n,)] for n in (1, 2)]
+    assert not list(q.net.parameters())
+    assert q(some(ATARI)).shape == (3, 2)
+
+
+class Mean(nn.Module):
+    """An encoder of a user: the mean of each channel."""
+
+    def __init__(self, space):
+        super().__init__()
+        assert space.dtype == np.float32 and (space.low.min(), space.high.max()) == (0, 1)
+        self.features, self.shape = space.shape[0], space.shape
+        self.scale = nn.Linear(1, 1)
+
+    def forward(self, x):
+        assert x.shape[1:] == self.shape and x.max() <= 1
+        return x.mean((2, 3)) * self.scale.weight
+
+
+def test_a_users_encoder_sees_floats_with_channels_first_and_keeps_its_weights():
+    ac = MLPActorCritic(MINATAR, TWO, encoder=Mean)
+    ones = torch.ones(5, 10, 10, 4, dtype=torch.bool)
+    scale = ac.v.obs_filter.net.scale.weight
+    assert scale.abs() < 1  # torch's own initial weight, not an orthogonal one
+    torch.testing.assert_close(ac.v.obs_filter(ones), scale.expand(5, 4))
+    assert ac.v(ones).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    "space, kwargs, words",
+    [
+        (MINATAR, {"encoder": "nature"}, "36x36 pixels, but the images have 10x10: use 'small'"),
+        (MINATAR, {"encoder": "resnet"}, "'resnet' is not an encoder: use 'auto'"),
+        (MINATAR, {"encoder": lambda space: nn.Flatten()}, "'features' is the number"),
+        (MINATAR, {"normalize_obs": True}, "normalize_obs=True is for vectors"),
+        (spaces.Box(-1, 1, (3,)), {"encoder": "small"}, "reads images"),
+        (spaces.Box(0, 1, (10, 10, 4)), {"encoder": "nature"}, "reads images"),
+    ],
+)
+def test_an_encoder_that_does_not_fit_is_one_sentence(space, kwargs, words):
+    with pytest.raises(SpinupError) as error:
+        MLPActorCritic(space, TWO, **kwargs)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_vectors_and_floats_are_flattened_as_before():
+    for shape in ((3,), (10, 10, 4)):
+        ac = MLPActorCritic(spaces.Box(-1, 1, shape), TWO)
+        assert [m.out_features for m in ac.v.v_net if isinstance(m, nn.Linear)] == [64, 64, 1]
+        assert not takes_bytes(ac)
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+# Enough to learn the probe; every algorithm has one gradient step per epoch or many.
+LEARNS = {
+    "ppo": {"pi_lr": 1e-3, "train_pi_iters": 10, "target_kl": None, "minibatch_size": 64},
+    "dqn": {"q_lr": 1e-3},
+}
+ON = {"steps_per_epoch": 256, "epochs": 10, "num_envs": 16}
+OFF = {"steps_per_epoch": 500, "batch_size": 64, "start_steps": 200, "update_after": 200}
+
+
+def right(ac, env, n=100):
+    """The fraction of images for which the policy is right."""
+    get_action = make_get_action(ac, deterministic=True)
+    found = []
+    for seed in range(n):
+        o, _ = env.reset(seed=10_000 + seed)
+        off = np.abs(np.asarray(get_action(o)) - np.asarray(env.unwrapped.optimal_action(o)))
+        found.append(off.max() < 0.4)
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("algo", list(LEARNS))
+def test_an_algorithm_learns_to_read_an_image(train, algo):
+    settings = {**(OFF if "q_lr" in LEARNS[algo] else ON), **LEARNS[algo]}
+    run = train(algo, "spinup/ProbeImage-v0", ac_kwargs={}, **settings)
+    assert right(run.ac, make_env("spinup/ProbeImage-v0")) > 0.9
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_batches_hold_bytes_for_our_encoders_and_floats_for_other_networks(
+    train, monkeypatch, algo
+):
+    module = __import__(f"spinup.algos.pytorch.{algo}.{algo}", fromlist=["x"])
+    update, seen = getattr(module, f"{algo}_update"), []
+
+    def record(*args, **kwargs):
+        batches = next(x for x in args[2:] if isinstance(x, list | dict))
+        batch = batches[0] if isinstance(batches, list) else batches
+        seen.append({name: batch[name].dtype for name in ("obs", "obs2") if name in batch})
+        return update(*args, **kwargs)
+
+    monkeypatch.setattr(module, f"{algo}_update", record)
+    train(algo, "spinup/ProbeImage-v0", ac_kwargs={})
+    assert {*seen[-1].values()} == {torch.bool}
+    cls = MLPActorCritic if algo == "ppo" else MLPQNetwork
+
+    def own(observation_space, action_space):
+        return cls(spaces.Box(0.0, 1.0, observation_space.shape), action_space, hidden_sizes=(4,))
+
+    train(algo, "spinup/ProbeImage-v0", actor_critic=own)
+    assert {*seen[-1].values()} == {torch.float32}
