@@ -32,11 +32,12 @@ def numpy_net(obs_filter, net):
     """
     if hasattr(obs_filter, "features"):  # an encoder
         return None
+    linears = [module for module in net if type(module) is nn.Linear]
+    arrays = iter(_copies([x for linear in linears for x in (linear.weight, linear.bias)]))
     layers = []  # weight, bias and activation of each linear layer
     for module in net:
         if type(module) is nn.Linear:
-            weight = np.ascontiguousarray(module.weight.detach().cpu().numpy().T)
-            layers.append((weight, module.bias.detach().cpu().numpy().copy(), None))
+            layers.append((np.ascontiguousarray(next(arrays).T), next(arrays), None))
         elif type(module) not in _IN_NUMPY or getattr(module, "alpha", 1.0) != 1.0:
             return None
         elif type(module) is not nn.Identity:
@@ -45,6 +46,15 @@ def numpy_net(obs_filter, net):
             layers[-1] = (*layers[-1][:2], ACTIVATIONS[_IN_NUMPY[type(module)]])
     normalize = obs_filter.frozen_copy() if getattr(obs_filter, "normalize", False) else None
     return forward_pass(layers, normalize)
+
+
+def _copies(tensors):
+    """Copy tensors to arrays; from a GPU, with a single transfer."""
+    if not tensors or not tensors[0].is_cuda:
+        return [x.detach().cpu().numpy().copy() for x in tensors]
+    joined = torch.cat([x.detach().reshape(-1) for x in tensors]).cpu()
+    parts = joined.split([x.numel() for x in tensors])
+    return [part.reshape(x.shape).numpy() for part, x in zip(parts, tensors, strict=True)]
 
 
 def torch_net(obs_filter, net):
