@@ -116,13 +116,15 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
             "networks (docs/adr/0008).",
         ),
         "device": Argument(
-            OneOf(("cpu", "cuda", "mps"), numbered=True),
-            "device of the networks: 'cpu', 'cuda', or, with PyTorch, 'mps' (Apple's GPUs).",
+            OneOf(("cpu", "cuda", "mps", "auto"), numbered=True),
+            "device of the networks: 'cpu', 'cuda', or, with PyTorch, 'mps' (Apple's GPUs) or "
+            "'auto' (the faster one by rule, docs/gpu.md).",
         ),
         "compile": Argument(
-            OneOf((True, False, None)),
+            OneOf((True, False, "graph", None)),
             "compile the update first, which takes about a minute; gradient steps are then faster "
-            "and round differently. None compiles runs of 200,000 gradient steps or more.",
+            "and round differently. 'graph' only records it as a CUDA graph. None compiles runs of "
+            "200,000 gradient steps or more; on a GPU, it records the others.",
         ),
         "resume": Argument(
             _SWITCH, "continue the run in logger_kwargs['output_dir'] exactly from its checkpoint."

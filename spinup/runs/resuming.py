@@ -148,7 +148,8 @@ def _check_saved(saved: Any, where: Path) -> None:
         counts = (1 if threads is None else threads, shards)
         whole = all(type(n) is int and 1 <= n <= 2**15 for n in counts)
         compiled = saved["recorded"].get("compile", False)
-        sound = whole and type(device) is str and device and type(compiled) is bool
+        known = type(compiled) is bool or compiled == "graph"
+        sound = whole and type(device) is str and device and known
         wrong = [] if sound else ["recorded"]
     if wrong:
         raise SpinupError(
@@ -205,7 +206,7 @@ def apply_recorded(config: dict[str, Any], recorded: Mapping[str, Any]) -> None:
     """Use the saved run's values for all arguments that affect rounding."""
     for name in (k for k in RECORDED if k in config):
         given, then = config[name], recorded.get(name, False)
-        if name in ("shards", "num_threads", "compile") and given is None:
+        if given is None or given == "auto":
             config[name] = then
         elif given != then:
             if name == "shards":

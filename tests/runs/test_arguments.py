@@ -99,10 +99,10 @@ def test_inside(name, value):
             "strategy='futur' must be 'future', 'final', 'episode' or 'random'; "
             "did you mean future?",
         ),
-        ("compile", 1, "compile=1 must be True, False or None"),
+        ("compile", 1, "compile=1 must be True, False, 'graph' or None"),
         ("progress", "yes", "progress='yes' must be True or False"),
-        ("device", "gpu", "device='gpu' must be 'cpu', 'cuda' or 'mps'"),
-        ("device", "cuda:", "device='cuda:' must be 'cpu', 'cuda' or 'mps'"),
+        ("device", "gpu", "device='gpu' must be 'cpu', 'cuda', 'mps' or 'auto'"),
+        ("device", "cuda:", "device='cuda:' must be 'cpu', 'cuda', 'mps' or 'auto'"),
         *(
             ("num_envs", value, f"num_envs={value!r} must be a whole number, at least 1")
             for value in (0, -1, 1.5, True, "2", None)

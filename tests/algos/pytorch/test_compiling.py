@@ -155,7 +155,9 @@ def test_only_a_run_with_compiled_steps_needs_the_compiler_again(
 
 @pytest.mark.parametrize("wrong", ["yes", 1, 0.0])
 def test_what_is_no_switch_is_refused_before_anything_is_written(train, tmp_path, wrong):
-    with pytest.raises(SpinupError, match=f"^compile={wrong!r} must be True, False or None$"):
+    with pytest.raises(
+        SpinupError, match=f"^compile={wrong!r} must be True, False, 'graph' or None$"
+    ):
         train("ddpg", None, **SMALL, compile=wrong)
     assert not list(tmp_path.iterdir())
 

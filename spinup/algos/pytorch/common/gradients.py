@@ -23,11 +23,14 @@ class Adam(torch.optim.Adam):
     """torch's Adam, which can also be part of a compiled update (`graphs.py`)."""
 
     def __init__(self, params, lr, fused=True):
-        super().__init__(params, lr=lr, fused=fused)
+        params = list(params)
+        on_gpu = params[0].is_cuda
+        # `capturable` keeps the step count on the GPU, so that a CUDA graph can increase it
+        super().__init__(params, lr=lr, fused=fused or on_gpu, capturable=on_gpu)
 
     def zero_grad(self, set_to_none=True):
         """Clear all gradients."""
-        for p in _parameters(self):
+        for p in parameters(self):
             p.grad = None
 
     def set_lr(self, lr):
@@ -37,6 +40,14 @@ class Adam(torch.optim.Adam):
                 group["lr"].fill_(lr)
             else:
                 group["lr"] = lr
+
+    def load_state_dict(self, state_dict):
+        """Restore a saved state; a learning rate in a tensor stays in that tensor."""
+        rates = [group["lr"] for group in self.param_groups]
+        super().load_state_dict(state_dict)
+        for group, rate in zip(self.param_groups, rates, strict=True):
+            if isinstance(rate, torch.Tensor):
+                group["lr"] = rate.fill_(float(group["lr"]))
 
     def step(self, closure=None):
         """Take a step using the gradients."""
@@ -62,7 +73,8 @@ class Adam(torch.optim.Adam):
     step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain
 
 
-def _parameters(optimizer):
+def parameters(optimizer):
+    """Return all parameters that an optimizer updates."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
@@ -108,7 +120,7 @@ def clip_grad_norm(optimizer, max_grad_norm):
     """Clip the global norm of all of `optimizer`'s gradients; None disables clipping."""
     if max_grad_norm is None:
         return
-    params = _parameters(optimizer)
+    params = parameters(optimizer)
     if not torch.compiler.is_compiling():
         torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
         return

@@ -4,22 +4,19 @@ import torch
 
 from spinup.utils.errors import SpinupError
 
-OPTIONS = {"cpp_wrapper": True, "fallback_random": True}  # use torch's usual RNG
 
-
-def compile_update(run, update, optimizers):
-    """Return `update`, compiled at its first use; `optimizers` may contain None."""
-    for optimizer in optimizers:
-        if optimizer is not None:
-            prepare(optimizer, annealed=run.config.get("anneal_lr", False))
+def compile_update(run, update):
+    """Return `update`, compiled at its first use."""
     torch._dynamo.config.trace_autograd_ops = True
     run.logger.log("Compiling the update at its first use; this takes about a minute.")
-    fast = torch.compile(update, fullgraph=True, dynamic=False, options=OPTIONS)
-    return _or_fall_back(run, fast, update, optimizers[0])
+    options = {"fallback_random": True}  # use torch's usual RNG
+    if run.device.type == "cpu":
+        options["cpp_wrapper"] = True
+    return torch.compile(update, fullgraph=True, dynamic=False, options=options)
 
 
-def _or_fall_back(run, fast, update, optimizer):
-    """Return `fast`, which falls back to `update` if compiling fails in the first call.
+def or_fall_back(run, fast, update, optimizer):
+    """Return `fast`, which falls back to `update` if its first call fails to compile or record it.
 
     A run that has already taken compiled steps (as `optimizer` shows) must not fall back.
     """
@@ -54,11 +51,11 @@ def prepare(optimizer, annealed=False):
     """
     for group in optimizer.param_groups:
         if annealed:
-            group["lr"] = torch.tensor(float(group["lr"]))
+            group["lr"] = torch.tensor(float(group["lr"]), device=group["params"][0].device)
         for p in group["params"]:
             if p not in optimizer.state:
                 optimizer.state[p] = {
-                    "step": torch.tensor(0.0),
+                    "step": torch.zeros((), device=p.device),
                     "exp_avg": torch.zeros_like(p),
                     "exp_avg_sq": torch.zeros_like(p),
                 }

@@ -25,11 +25,12 @@ class TorchRun(Run):
     backend = "pytorch"
 
     def _choose_device(self):
-        try:
-            self.device = torch.device(self.config["device"])
+        try:  # 'auto' is decided when the networks are there
+            name = self.config["device"]
+            self.device = torch.device("cpu" if name == "auto" else name)
         except RuntimeError as error:
             raise SpinupError(
-                f"device={self.config['device']!r} does not exist: use cpu, cuda or mps"
+                f"device={self.config['device']!r} does not exist: use cpu, cuda, mps or auto"
             ) from error
         kind = self.device.type
         there = torch.backends.mps if kind == "mps" else getattr(torch, kind)
@@ -50,6 +51,10 @@ class TorchRun(Run):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seeds.integer("init"))
             ac = actor_critic(self.observation_space, self.action_space, **ac_kwargs)
+        if self.config["device"] == "auto":
+            from spinup.algos.pytorch.common.devices import choose_device
+
+            choose_device(self, ac)
         if self.device.type == "mps" and any(t.dtype is torch.float64 for t in ac.buffers()):
             raise SpinupError(
                 "device='mps' has no 64-bit floats, which normalize_obs and normalize_ret need: "

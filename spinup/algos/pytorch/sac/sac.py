@@ -169,7 +169,7 @@ def sac(
     shards: int | None = None,
     num_threads: int | None = None,
     device: str = "cpu",
-    compile: bool | None = None,
+    compile: bool | Literal["graph"] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,

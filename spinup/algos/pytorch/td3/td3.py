@@ -155,7 +155,7 @@ def td3(
     shards: int | None = None,
     num_threads: int | None = None,
     device: str = "cpu",
-    compile: bool | None = None,
+    compile: bool | Literal["graph"] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,

@@ -25,8 +25,8 @@ class TfRun(Run):
 
     def _choose_device(self):
         kind = self.config["device"].partition(":")[0]
-        if kind == "mps":
-            raise SpinupError("device='mps' is only for the PyTorch backend: use device='cpu'")
+        if kind in ("mps", "auto"):
+            raise SpinupError(f"device='{kind}' is only for the PyTorch backend: use device='cpu'")
         if kind == "cuda" and not tf.config.list_physical_devices("GPU"):
             raise SpinupError(
                 "device='cuda' needs a GPU, and TensorFlow sees none: use device='cpu'"
