@@ -45,7 +45,13 @@ _DEPENDENCIES = (
     ("pygame", "pip install 'spinup[video]'"),
 )
 # Environments that `make_env` replaces with ours, which resume exactly.
-_REPLACED = {"minatar.gym:BaseEnv": "spinup.envs.minatar:MinAtar"}
+_ATARI_ENV = "ale_py.env:AtariEnv"
+_REPLACED = {
+    "minatar.gym:BaseEnv": "spinup.envs.minatar:MinAtar",
+    _ATARI_ENV: "spinup.envs.atari:Atari",
+}
+# Arguments of ale-py's environment that the preprocessed one does not have.
+_RAW_ONLY = ("obs_type", "mode", "difficulty", "sound_obs")
 
 
 def make_env(
@@ -277,14 +283,38 @@ def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
         spec = copy.copy(gymnasium.spec(env_id))
-        spec.entry_point = _REPLACED.get(str(spec.entry_point), spec.entry_point)
-        return gymnasium.make(spec, **{"disable_env_checker": True, **kwargs})
+        atari = spec.entry_point == _ATARI_ENV and spec.kwargs.get("frameskip") in (1, 4)
+        raw = atari and kwargs.get("preprocessing") is False
+        if atari and not raw:
+            _check_preprocessed(env_id, kwargs)
+            spec.kwargs = {**spec.kwargs, "frameskip": 4}  # also those with NoFrameskip in their ID
+        if not raw and (atari or spec.entry_point != _ATARI_ENV):
+            spec.entry_point = _REPLACED.get(str(spec.entry_point), spec.entry_point)
+        given = {k: v for k, v in kwargs.items() if not (atari and k == "preprocessing")}
+        env = gymnasium.make(spec, **{"disable_env_checker": True, **given})
+        if atari and env.unwrapped.spec is not None:  # for the record of the environment
+            env.unwrapped.spec.kwargs.update(
+                {"preprocessing": False} if raw else env.unwrapped.settings  # type: ignore[attr-defined]
+            )
+        return env
+
+
+def _check_preprocessed(env_id: str, kwargs: dict[str, Any]) -> None:
+    if not isinstance(kwargs.get("preprocessing", True), bool):
+        raise SpinupError(f"preprocessing must be true or false, not {kwargs['preprocessing']!r}")
+    for name in _RAW_ONLY:
+        if name in kwargs:
+            raise SpinupError(
+                f"{env_id} is preprocessed and has no argument {name!r}: add preprocessing=False "
+                "(--env_kwargs:preprocessing false) for the environment of ale-py itself"
+            )
 
 
 def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -> NoReturn:
     """Raise an error that names the invalid argument; other TypeErrors keep their traceback."""
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
+    entry = _REPLACED.get(str(entry), entry)
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
     known = _parameters(creator)
     unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)

@@ -31,11 +31,13 @@ def make_streams(
     seeds: Callable[[int], np.random.SeedSequence],
     max_ep_len: int,
     vector: str = "sync",
+    num_threads: int = 1,
 ) -> Streams | VectorStreams:
     """Create `num_envs` streams of episodes from the environments that `env_fn` creates.
 
     `seeds(i)` is the seed sequence of environment i. `vector='async'` runs each environment in its
     own process. `env_fn` may return a Gymnasium `VectorEnv`, whose size then replaces `num_envs`.
+    `num_threads` is for environments that step in threads.
     Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are split up, so that each of their
     environments can be seeded, restarted and restored individually.
     """
@@ -55,9 +57,14 @@ def make_streams(
             env_fns = list(first.env_fns)
             first.close()
             return WorkerStreams(env_fns, [seeds(i) for i in range(len(env_fns))], max_ep_len)
-        from spinup.envs.vector import VectorStreams
+        from spinup.envs.vector import vector_streams
 
-        return VectorStreams(first, seeds(0), max_ep_len)
+        return vector_streams(first, seeds, max_ep_len)
+    many = getattr(getattr(first, "unwrapped", None), "streams", None)
+    if many is not None:  # our Atari environment plays all games in one vector environment
+        streams: VectorStreams | None = many(first, num_envs, seeds, max_ep_len, num_threads)
+        if streams is not None:
+            return streams
     if vector == "async":
         from spinup.envs.workers import WorkerStreams
 

@@ -1,9 +1,13 @@
-"""Streams of a user-defined vector environment returned by `env_fn`."""
+"""Streams of a vector environment: one that `env_fn` returned, or one that plays Atari games.
+
+Most restart their episodes by their own rule (`VectorStreams`). If the environments of a vector can
+be reset one by one, each with a seed, they can also be restored (`MaskedStreams`).
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,26 @@ from spinup.envs.stacks import frame_stack
 from spinup.envs.streams import pop
 from spinup.utils.errors import SpinupError
 
-__all__ = ["VectorStreams"]
+__all__ = ["MaskedStreams", "VectorStreams", "vector_streams"]
+
+
+def vector_streams(
+    env: VectorEnv, seeds: Callable[[int], np.random.SeedSequence], max_ep_len: int
+) -> VectorStreams:
+    """Return the streams of a user's vector environment, restorable ones if it allows that."""
+    mode = _autoreset_mode(env)
+    atari = type(env.unwrapped).__name__ == "AtariVectorEnv" and mode == AutoresetMode.NEXT_STEP
+    # ale-py's environment can be reset by us before it would reset itself
+    if atari and env.unwrapped.batch_size == env.num_envs:  # type: ignore[attr-defined]
+        sequences = [seeds(i) for i in range(env.num_envs)]
+        return MaskedStreams(env, sequences, max_ep_len, reseed_after=RESEED_ATARI)
+    if mode == AutoresetMode.DISABLED:
+        return MaskedStreams(env, [seeds(i) for i in range(env.num_envs)], max_ep_len)
+    return VectorStreams(env, seeds(0), max_ep_len)
+
+
+def _autoreset_mode(env: VectorEnv) -> AutoresetMode:
+    return AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
 
 
 class VectorStreams:
@@ -41,8 +64,7 @@ class VectorStreams:
                 f"a vector environment must have Box observations, not {self.observation_space}: "
                 "let env_fn return one environment and use num_envs"
             )
-        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self._mode = AutoresetMode(mode) if isinstance(mode, str) else mode
+        self._mode = _autoreset_mode(env)
         self._rng = np.random.default_rng(seed)
         shape = (n, *self.observation_space.shape)
         dtype = stored_dtype(self.observation_space)
@@ -75,12 +97,12 @@ class VectorStreams:
         self._ep_ret += np.where(self.valid, rew, 0.0)
         self._ep_len += self.valid
         too_long = self.valid & (self._ep_len >= self.max_ep_len) & ~(terminated | truncated)
-        if too_long.any() and self._mode != AutoresetMode.DISABLED:
+        if too_long.any():
             raise SpinupError(
                 f"an episode of the vector environment outlasted max_ep_len={self.max_ep_len}, and "
                 "only the environment itself can restart it: raise max_ep_len or use num_envs"
             )
-        truncated = (truncated | too_long) & ~terminated
+        truncated = truncated & ~terminated
         ended = self.valid & (terminated | truncated)
         self.next_obs[:] = o2
         self.obs[:] = o2
@@ -93,11 +115,6 @@ class VectorStreams:
                 self.next_obs[i] = info["final_obs"][i]
         if self.ended and self._mode == AutoresetMode.NEXT_STEP:
             self._resetting = ended
-        if self.ended and self._mode == AutoresetMode.DISABLED:
-            first = self.env.reset(
-                seed=int(self._rng.integers(2**31 - 1)), options={"reset_mask": ended}
-            )[0]
-            self.obs[ended] = np.asarray(first)[ended]
         return (
             self.next_obs,
             np.asarray(rew, dtype=np.float64),
@@ -135,8 +152,8 @@ class VectorStreams:
         fault = self._kept.restore(state.get("kept"), seed=0)
         warnings.warn(
             "a vector environment made by env_fn cannot be restored: fresh episodes start in all "
-            "of its environments, so this run differs from an uninterrupted one (use num_envs to "
-            f"resume exactly){fault and f'; {fault}'}",
+            "of its environments, so this run differs from an uninterrupted one (use num_envs, or "
+            f"AutoresetMode.DISABLED, to resume exactly){fault and f'; {fault}'}",
             stacklevel=2,
         )
         return list(range(self.num_envs))
@@ -150,3 +167,160 @@ class VectorStreams:
 
     def close(self) -> None:
         """Do nothing: the environment belongs to the user."""
+
+
+# Steps after which ale-py's environments get a new seed. A seed reloads the game, which takes as
+# long as 200 steps, and a resumed run replays everything since the last one.
+RESEED_ATARI = 5_000
+
+
+class MaskedStreams(VectorStreams):
+    """A vector environment whose environments are reset one by one (`reset_mask`), with seeds.
+
+    Each stream has its own RNG, from which it draws its seeds. A stream is restored by repeating
+    its actions since its last seed. Since all environments step together, the replays begin at
+    different times, so that they end at the same one.
+
+    Args:
+        env: the vector environment.
+        seeds: the seed sequence of each environment.
+        max_ep_len: steps after which an episode is truncated.
+        single: an environment of the same kind for test episodes and records, if there is one.
+        time_limit: one more such limit, from a wrapper of `single`.
+        reseed_after: an environment that has taken fewer steps since its last seed goes on without
+            a new one, where a seed takes long; 0: every episode has its own seed.
+        clip_rewards: return the signs of the rewards; `finished` has the sums of the true ones.
+        end_at_lost_life: if `info["lives"]` drops, let the episode terminate for the learner,
+            while the environment goes on; `finished` has whole episodes.
+        after_lost_life: the action that replaces the first one after a lost life, or None.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv,
+        seeds: Sequence[np.random.SeedSequence],
+        max_ep_len: int,
+        *,
+        single: Any = None,
+        time_limit: int | None = None,
+        reseed_after: int = 0,
+        clip_rewards: bool = False,
+        end_at_lost_life: bool = False,
+        after_lost_life: int | None = None,
+    ):
+        super().__init__(env, seeds[0], max_ep_len)
+        n = self.num_envs
+        self.local_env, self.has_single_envs = single, single is not None
+        self._time_limit, self._reseed_after = time_limit, reseed_after
+        self._clip, self._end_at_lost_life = clip_rewards, end_at_lost_life
+        self._after_lost_life = after_lost_life
+        self._counts_lives = end_at_lost_life or after_lost_life is not None
+        self._rngs = [np.random.default_rng(s) for s in seeds]
+        self._lives = np.zeros(n, dtype=np.int64)
+        self._lost = np.zeros(n, dtype=bool)  # a life, in the last step
+        self._seeds = [0] * n
+        # All actions since the last seed, and before which of them an episode began.
+        self._acts: list[list[Any]] = [[] for _ in range(n)]
+        self._begins: list[list[int]] = [[] for _ in range(n)]
+        self._rews: list[list[float]] = [[] for _ in range(n)]
+
+    @property
+    def frame_stack(self) -> int:
+        """How many frames make up one observation; 1 if it is not a stack of frames."""
+        return frame_stack(self.env if self.local_env is None else self.local_env)
+
+    def start(self) -> None:
+        """Begin every stream's first episode, once."""
+        if not self._started:
+            self.env.reset(seed=0)  # before its first whole reset, nothing else is allowed
+            for i in range(self.num_envs):
+                self.new_episode(i, reseed=True)
+            self._started = True
+
+    def new_episode(self, i: int, reseed: bool = False) -> None:
+        """Start a new episode of stream i, with a new seed if one is due."""
+        if reseed or len(self._acts[i]) >= self._reseed_after:
+            self._seeds[i] = int(self._rngs[i].integers(2**31 - 1))
+            self._acts[i], self._begins[i] = [], []
+        first = not self._acts[i]
+        self._begins[i].append(len(self._acts[i]))
+        self.obs[i] = self.reset_one(i, self._seeds[i] if first else None)
+        self._rews[i], self._ep_ret[i], self._ep_len[i] = [], 0.0, 0
+
+    def reset_one(self, i: int, seed: int | None = None) -> np.ndarray:
+        """Reset environment i and no other; return its first observation."""
+        mask = np.arange(self.num_envs) == i
+        obs, info = self.env.reset(seed=seed, options={"reset_mask": mask})
+        if self._counts_lives:
+            self._lives[i], self._lost[i] = info["lives"][i], False
+        return np.asarray(obs[i])
+
+    def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Like `Streams.step`."""
+        kept = np.array(act)  # an environment may modify the array that it receives
+        if self._after_lost_life is not None:
+            kept[self._lost] = self._after_lost_life
+        o2, rew, terminated, truncated, info = self.env.step(kept.copy())
+        self.count_lives(info)
+        rew = np.array(rew, dtype=np.float64)
+        for i in range(self.num_envs):
+            self._acts[i].append(kept[i])
+            self._rews[i].append(float(rew[i]))
+        self._ep_ret += rew
+        self._ep_len += 1
+        over = np.array(terminated) | np.array(truncated) | (self._ep_len >= self._limit())
+        terminated = np.array(terminated)
+        if self._end_at_lost_life:
+            terminated |= self._lost & ~over
+        ended = over | terminated
+        truncated = over & ~terminated
+        self.ended = np.flatnonzero(ended).tolist()
+        self.next_obs[:] = o2
+        if self._clip:
+            np.sign(rew, out=rew)
+        if not self.ended:
+            self.obs, self.next_obs = self.next_obs, self.obs
+            return self.obs, rew, terminated, truncated
+        self.obs[:] = self.next_obs
+        for i in np.flatnonzero(over).tolist():
+            self.finished.append((float(self._ep_ret[i]), int(self._ep_len[i])))
+            self.new_episode(i)
+        return self.next_obs, rew, terminated, truncated
+
+    def count_lives(self, info: dict[str, Any]) -> None:
+        """Find out which environments lost a life in this step."""
+        if self._counts_lives:
+            before, self._lives = self._lives, np.array(info["lives"])
+            self._lost = self._lives < before
+
+    def _limit(self) -> int:
+        return min(self.max_ep_len, self._time_limit or self.max_ep_len)
+
+    def stepping(self) -> np.ndarray:
+        """Return the streams that will take a step with the next actions: all of them."""
+        return np.arange(self.num_envs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all the state needed to continue every episode."""
+        self._kept.mark()
+        return {
+            "started": self._started,
+            "finished": [list(pair) for pair in self.finished],
+            "rngs": [rng.bit_generator.state for rng in self._rngs],
+            "obs": self.obs.copy(),
+            "seeds": list(self._seeds),
+            "actions": [np.array(actions) for actions in self._acts],
+            "begins": [list(begins) for begins in self._begins],
+            "rewards": [np.array(rewards) for rewards in self._rews],
+            "kept": self._kept.state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> list[int]:
+        """Restore every environment by replaying its actions; return the indices that differ."""
+        from spinup.envs.replaying import restore_masked
+
+        return restore_masked(self, state)
+
+    def record(self) -> dict[str, Any]:
+        """Return how to create the environment again; see `env_record`."""
+        return env_record(self.env if self.local_env is None else self.local_env)

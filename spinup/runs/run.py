@@ -290,6 +290,7 @@ class Run:
                 lambda i, shard=shard: self.seeds.sequence("env", shard, i),  # type: ignore[misc]
                 config["max_ep_len"],
                 config["vector"],
+                self.num_threads,
             )
             self._closers.append(streams.close)
             check_spaces(

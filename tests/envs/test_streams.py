@@ -566,8 +566,61 @@ def test_a_vector_environment_that_outlasts_max_ep_len_is_an_error_unless_it_can
     streams = streams_of(env_fn(AutoresetMode.DISABLED), max_ep_len=2)
     streams.step(zeros(streams))
     o2, _, terminated, truncated = streams.step(zeros(streams))
-    assert o2.tolist() == [[1, 2], [1, 2]] and streams.obs.tolist() == [[2, 0], [2, 0]]
+    assert o2[:, 1].tolist() == [2, 2]
+    assert streams.obs.tolist() == [[episode + 1, 0] for episode in o2[:, 0]]
     assert not terminated.any() and truncated.all()
+
+
+def masked_cartpoles():
+    envs = [lambda: gym.make("CartPole-v1", max_episode_steps=30)] * 3
+    return OwnVector(envs, autoreset_mode=AutoresetMode.DISABLED)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 25, 200])
+@pytest.mark.parametrize("reseed_after", [0, 90])
+def test_environments_that_are_reset_one_by_one_are_restored_bit_for_bit(steps, reseed_after):
+    def new():
+        streams = make_streams(masked_cartpoles, 1, seq, 28)
+        streams._reseed_after = reseed_after
+        return streams
+
+    one, two = new(), new()
+    one.start()
+    actions = np.random.default_rng(2).integers(2, size=(300, 3))
+    for a in actions[:steps]:
+        one.step(a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert two.load_state_dict(one.state_dict()) == []
+    for a in actions[steps:]:
+        for x, y in zip(one.step(a), two.step(a), strict=True):
+            assert x.tobytes() == y.tobytes()
+        assert one.obs.tobytes() == two.obs.tobytes() and one.ended == two.ended
+    assert one.finished == two.finished and max(n for _, n in one.finished) == 28
+    episodes = [len(begins) for begins in one._begins]  # since the last seed
+    assert max(episodes) == 1 if reseed_after == 0 else max(episodes) > 1
+
+
+@pytest.mark.parametrize("what", ["reward", "obs", "ended"])
+def test_one_that_differs_starts_a_fresh_episode_and_the_others_go_on(what):
+    one = make_streams(masked_cartpoles, 1, seq, 100)
+    one.start()
+    for a in np.random.default_rng(2).integers(2, size=(7, 3)):
+        one.step(a)
+    state = one.state_dict()
+    if what == "reward":
+        state["rewards"][1][3] = 2.0
+    elif what == "obs":
+        state["obs"][1, 0] += 1
+    else:
+        state["actions"][1] = np.zeros(60, np.int64)  # the pole falls long before
+    two = make_streams(masked_cartpoles, 1, seq, 100)
+    words = {"reward": "reward at step 4", "obs": "observation at step", "ended": "ended at step"}
+    with pytest.warns(UserWarning, match=f"environment 1 .*{words[what]}"):
+        assert two.load_state_dict(state) == [1]
+    assert two.obs[[0, 2]].tobytes() == one.obs[[0, 2]].tobytes()
+    assert two._ep_len.tolist() == [one._ep_len[0], 0, one._ep_len[2]]
+    two.step(zeros(two))
 
 
 def test_gym_make_vec_cartpole_runs_and_ends_where_its_states_say():

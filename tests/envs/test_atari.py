@@ -1,0 +1,217 @@
+"""Atari games: preprocessing, records, streams for training, exact restoring, pictures."""
+
+import os
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from gymnasium.wrappers import ClipReward
+
+from spinup.envs import env_record, make_env
+from spinup.envs.checking import examine
+from spinup.envs.spaces import is_image
+from spinup.envs.streams import Streams, make_streams, one_env
+from spinup.envs.vector import MaskedStreams
+from spinup.utils.errors import SpinupError
+
+ID = "ALE/Breakout-v5"
+
+
+def seq(i):
+    return np.random.SeedSequence(7, spawn_key=(i,))
+
+
+def streams_of(n=3, max_ep_len=27_000, env_id=ID, threads=1, **env_kwargs):
+    return make_streams(lambda: make_env(env_id, env_kwargs), n, seq, max_ep_len, "sync", threads)
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_the_usual_preprocessing_is_the_default_and_recorded():
+    env = make_env(ID)
+    assert env.observation_space.shape == (4, 84, 84) and is_image(env.observation_space)
+    assert env.observation_space.dtype == np.uint8 and env.action_space.n == 4
+    record = env_record(env)
+    wanted = {
+        "game": "breakout",
+        "repeat_action_probability": 0.25,
+        "frameskip": 4,
+        "stack_num": 4,
+        "noop_max": 30,
+        "reward_clipping": True,
+        "episodic_life": True,
+        "max_num_frames_per_episode": 108_000,
+    }
+    assert wanted.items() <= record["kwargs"].items() and record["exact_kwargs"]
+    assert record["max_ep_len"] == 27_000 and record["id"] == ID
+    again = make_env(ID, record["kwargs"])
+    assert env_record(again)["kwargs"] == record["kwargs"]
+    assert "cv2" not in sys.modules
+
+
+def test_ids_without_frameskip_are_skipped_here():
+    env = make_env("BreakoutNoFrameskip-v4")
+    kwargs = env_record(env)["kwargs"]
+    assert kwargs["frameskip"] == 4 and kwargs["repeat_action_probability"] == 0.0
+    assert env.observation_space.shape == (4, 84, 84)
+
+
+def test_preprocessing_can_be_switched_off():
+    env = make_env(ID, {"preprocessing": False, "obs_type": "ram"})
+    assert env.observation_space.shape == (128,)
+    record = env_record(env)
+    assert record["kwargs"]["preprocessing"] is False
+    assert make_env(ID, record["kwargs"]).observation_space.shape == (128,)
+    small = make_env(ID, {"stack_num": 2, "img_height": 42, "img_width": 40})
+    assert small.observation_space.shape == (2, 42, 40) and small.unwrapped.frame_stack == 2
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"obs_type": "ram"}, "add preprocessing=False"),
+        ({"frame_stack": 4}, r"no argument 'frame_stack'.*stack_num"),
+        ({"stack_num": 0}, "from 1 to 1000, not 0"),
+        ({"img_height": 10**6}, "from 1 to 1000"),
+        ({"preprocessing": "no"}, "true or false"),
+    ],
+)
+def test_a_wrong_argument_gets_one_sentence(kwargs, words):
+    with pytest.raises(SpinupError, match=words):
+        make_env(ID, kwargs)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "spinup.envs.atari", raising=False)
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(SpinupError, match=r"needs ale_py.*pip install 'spinup\[atari\]'"):
+        make_env(ID)
+
+
+def test_one_environment_and_a_vector_see_the_same_bits():
+    env = one_env(lambda: make_env(ID))
+    streams = streams_of(2)
+    streams.start()
+    env.reset(seed=99)
+    seed = streams._seeds[1]
+    o = env.reset(seed=seed)[0]
+    for a in np.random.default_rng(0).integers(4, size=1000):
+        assert np.array_equal(o, streams.obs[1])
+        o, r, terminated, _, info = env.step(a)
+        _, rew, _, _ = streams.step(np.array([0, a]))
+        assert (np.sign(r) == rew[1] and info["lives"] == streams._lives[1]) or terminated
+        if terminated:
+            break
+    assert terminated
+
+
+def test_training_clips_rewards_and_counts_true_scores():
+    one = streams_of(2, env_id="ALE/SpaceInvaders-v5")
+    two = streams_of(2, env_id="ALE/SpaceInvaders-v5", reward_clipping=False, episodic_life=False)
+    for streams in (one, two):
+        streams.start()
+    clipped, true, ends = 0.0, 0.0, 0
+    for a in np.random.default_rng(0).integers(6, size=(300, 2)):
+        x, y = one.step(a), two.step(a)
+        assert np.array_equal(np.sign(y[1]), x[1]) and np.array_equal(x[0], y[0])
+        clipped, true, ends = clipped + x[1].sum(), true + y[1].sum(), ends + x[2].sum()
+    assert true > clipped > 0
+    assert one.finished == two.finished and one.finished
+    assert ends > len(one.finished)  # lost lives
+    assert sum(ret for ret, _ in one.finished) <= true
+
+
+def test_a_lost_life_ends_the_episode_but_not_the_game():
+    streams = streams_of(1)
+    streams.start()
+    lost = 0
+    for _ in range(1000):
+        obs, _, terminated, truncated = streams.step([0])
+        assert not truncated.any() and streams.ended == np.flatnonzero(terminated).tolist()
+        if terminated[0] and not streams.finished:
+            lost += 1
+            assert np.array_equal(obs, streams.obs)  # the game goes on from here
+        if streams.finished:
+            break
+    assert lost == 4 and len(streams.finished) == 1
+
+
+def test_streams_continue_bit_for_bit():
+    def new(threads):
+        streams = streams_of(3, max_ep_len=70, threads=threads)
+        streams._reseed_after = 90  # some streams have a new seed, some are in a later episode
+        return streams
+
+    one, two = new(1), new(2)
+    one.start()
+    actions = np.random.default_rng(1).integers(one.action_space.n, size=(330, 3))
+    for a in actions[:230]:
+        one.step(a)
+    assert 2 in {len(begins) for begins in one._begins} and max(map(len, one._acts)) < 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert two.load_state_dict(pickle.loads(pickle.dumps(one.state_dict()))) == []
+    assert np.array_equal(one.obs, two.obs) and one.finished == two.finished
+    for a in actions[230:]:
+        assert same(one.step(a), two.step(a)) and np.array_equal(one.obs, two.obs)
+    assert one.finished == two.finished and one._seeds == two._seeds
+
+
+def test_a_stream_that_differs_starts_a_fresh_episode():
+    one = streams_of(2)
+    one.start()
+    for a in np.random.default_rng(1).integers(4, size=(40, 2)):
+        one.step(a)
+    state = one.state_dict()
+    state["obs"][1, 0, 0] += 1
+    two = streams_of(2)
+    with pytest.warns(UserWarning, match="environment 1 starts a fresh episode"):
+        assert two.load_state_dict(state) == [1]
+    assert np.array_equal(two.obs[0], one.obs[0]) and len(two._acts[1]) == 0
+    two.step([0, 0])
+
+
+def test_threads_are_as_many_as_the_run_has():
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    make = make_env(ID)
+    before = threads()
+    vector = make.unwrapped.vector(4, num_threads=2)
+    assert threads() - before == 2
+    del vector
+
+
+def test_a_wrapped_environment_is_stepped_as_it_is():
+    streams = make_streams(lambda: ClipReward(make_env(ID), -2.0, 2.0), 2, seq, 100)
+    assert type(streams) is Streams and streams.frame_stack == 4
+    limited = streams_of(1, max_episode_steps=10)
+    assert type(limited) is MaskedStreams and limited.frame_stack == 4
+    limited.start()
+    for _ in range(10):
+        truncated = limited.step([0])[3]
+    assert truncated[0] and limited.finished == [(0.0, 10)]
+
+
+def test_the_screen_is_filmed_in_color():
+    env = make_env(ID, render_mode="rgb_array")
+    plain = make_env(ID)
+    assert np.array_equal(env.reset(seed=3)[0], plain.reset(seed=3)[0])
+    frames = []
+    for a in np.random.default_rng(0).integers(4, size=60):
+        assert same(env.step(a)[:4], plain.step(a)[:4])
+        frames.append(env.render())
+    assert frames[0].shape == (210, 160, 3) and frames[0].dtype == np.uint8
+    assert any(not np.array_equal(frames[0], frame) for frame in frames)
+    gray = frames[-1] @ np.array([0.299, 0.587, 0.114])
+    assert len(np.unique(frames[-1].reshape(-1, 3), axis=0)) > 5 and gray.std() > 10
+
+
+def test_it_can_be_pickled_and_checked():
+    env = pickle.loads(pickle.dumps(make_env(ID)))
+    assert env.reset(seed=0)[0].shape == (4, 84, 84)
+    assert [f.what for f in examine(ID, steps=200).findings if f.serious] == []
