@@ -29,6 +29,7 @@ from spinup.cli.flags import arguments
 from spinup.envs.adapter import adapt_env
 from spinup.envs.record import env_record
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype, transition_bytes
+from spinup.envs.stacks import frame_stack
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
 from spinup.runs.arguments import ARGUMENTS
@@ -146,7 +147,8 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     env.close()
     rollout = obs + act + 9 + as_float + 16  # 9: reward, valid; 16: advantage, return, value, logp
     actions = int(getattr(a_space, "n", 1))
-    return Env(transition_bytes(o_space, a_space), rollout, actions, limit, step)
+    transition = transition_bytes(o_space, a_space, frame_stack(env))
+    return Env(transition, rollout, actions, limit, step)
 
 
 # What a calibration leaves out.

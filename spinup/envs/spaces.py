@@ -117,8 +117,20 @@ def act_dtype(space: spaces.Space[Any]) -> Any:
     return np.float32 if isinstance(space, spaces.Box) else np.int64
 
 
-def transition_bytes(observation_space: Any, action_space: Any) -> int:
-    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer."""
+# Frames that a replay buffer has room for, per transition whose observations are stacks of them:
+# one, and some more for the beginnings and ends of episodes.
+FRAMES_PER_TRANSITION = 33 / 32
+
+
+def transition_bytes(observation_space: Any, action_space: Any, frame_stack: int = 1) -> int:
+    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer.
+
+    If an observation is a stack of frames, each frame is stored once, and a transition refers to
+    the frames of `obs` and `obs2`.
+    """
     obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
     act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
-    return 2 * obs + act + 4 + 1  # rew is a float32, done a bool
+    both = 2 * obs
+    if frame_stack > 1:
+        both = int(obs // frame_stack * FRAMES_PER_TRANSITION) + 8 * frame_stack + 8
+    return both + act + 4 + 1  # rew is a float32, done a bool

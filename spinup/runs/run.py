@@ -329,7 +329,8 @@ class Run:
         if self.row.on_policy:
             return
         planned = min(int(self.config["replay_size"]), self.planned_steps)
-        each = transition_bytes(self.observation_space, self.action_space)
+        stack = self.streams[0].frame_stack
+        each = transition_bytes(self.observation_space, self.action_space, stack)
         check_memory(f"a replay buffer of {planned} transitions", planned * each)
 
     @property

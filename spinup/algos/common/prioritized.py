@@ -74,6 +74,12 @@ class Priorities:
         """Give new rows the highest priority so far, so that each is likely to be sampled once."""
         self._new.append(index)  # inserted together when the tree is next needed
 
+    def remove(self, index: np.ndarray) -> None:
+        """Never sample these rows again, until they are added anew."""
+        if len(index):
+            self._insert_new()
+            self.tree.set(index, 0.0)
+
     def _insert_new(self) -> None:
         if self._new:
             self.tree.set(np.concatenate(self._new), self.highest)

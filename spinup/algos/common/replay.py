@@ -3,7 +3,7 @@
 Transitions are stored in plain NumPy arrays that keep their dtype, so images stay bytes. Rows that
 were never written take no memory. A checkpoint writes only the parts that changed since the
 previous one (`Ring.state_dict`), so saving a full buffer of a million transitions costs no more
-than saving the new ones.
+than saving the new ones. `spinup.algos.common.frames` stores stacks of frames.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 _CHUNK_BYTES, _MOST_CHUNK_BYTES, _CHUNKS = 1 << 20, 1 << 26, 1024
 # The maximum amount of data that `sample_batches` gathers at once.
 _GATHER_BYTES = 1 << 24
+# A run says beforehand how large its replay buffer will be, from this size on.
+_LARGE_BYTES = 1 << 28
 
 
 class Ring:
     """A ring buffer: the newest `size` rows of several named fields."""
+
+    lost: Any = ()  # indices of rows that the last `store` made unusable without overwriting them
 
     def __init__(self, size: int, fields: Mapping[str, Field]):
         self.max_size = size
@@ -40,6 +44,7 @@ class Ring:
             int(np.prod(shape, dtype=np.int64)) * dtypes[name].itemsize
             for name, (shape, _) in fields.items()
         )
+        nbytes = self.row_bytes * size
         try:
             # The OS provides zeroed memory page by page, when a page is first written.
             self.data = {
@@ -48,11 +53,11 @@ class Ring:
             }
         except (MemoryError, ValueError):  # more than is available, or than NumPy can index
             raise SpinupError(
-                f"a replay buffer of {size} transitions needs {size_text(self.nbytes)} of memory, "
+                f"a replay buffer of {size} transitions needs {size_text(nbytes)} of memory, "
                 "more than this machine has: use a smaller replay_size"
             ) from None
         self.total = 0  # rows stored so far, including overwritten ones
-        chunk_bytes = min(max(_CHUNK_BYTES, self.nbytes // _CHUNKS), _MOST_CHUNK_BYTES)
+        chunk_bytes = min(max(_CHUNK_BYTES, nbytes // _CHUNKS), _MOST_CHUNK_BYTES)
         self.chunk_rows = max(1, chunk_bytes // max(1, self.row_bytes))
         # Each chunk as last saved; None if it has changed since.
         self._pieces: list[Piece | None] = [None] * -(-self.max_size // self.chunk_rows)
@@ -60,7 +65,11 @@ class Ring:
     @property
     def nbytes(self) -> int:
         """Size of the full ring in bytes."""
-        return self.row_bytes * self.max_size
+        return self.bytes_for(self.max_size)
+
+    def bytes_for(self, rows: int) -> int:
+        """Return the memory in bytes that the first `rows` rows need."""
+        return self.row_bytes * rows
 
     @property
     def size(self) -> int:
@@ -90,6 +99,14 @@ class Ring:
         self.changed(where[0] if n == 1 else where)
         return where
 
+    def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the rows at the given indices, each field as a new array."""
+        return {name: x.take(index, axis=0) for name, x in self.data.items()}
+
+    def nth(self, n: np.ndarray) -> np.ndarray:
+        """Convert numbers from 0 to `size` - 1 to indices of rows."""
+        return n
+
     def changed(self, rows: Any) -> None:
         """Mark these rows as changed since the last save; `store` calls this itself."""
         chunks = rows // self.chunk_rows
@@ -100,7 +117,7 @@ class Ring:
         """Return the rows in pieces, reusing those that have not changed since the last save."""
         from spinup.runs.pieces import Piece
 
-        for i in range(-(-self.size // self.chunk_rows)):
+        for i in range(-(-min(self.total, self.max_size) // self.chunk_rows)):
             if self._pieces[i] is None:
                 self._pieces[i] = Piece(self._chunk(i))
         return {
@@ -114,7 +131,7 @@ class Ring:
         self, state: Mapping[str, Any], renamed: Mapping[str, str] | None = None
     ) -> None:
         """Restore a saved ring of the same size; `renamed` maps old field names to new ones."""
-        if (state["max_size"], state["chunk_rows"]) != (self.max_size, self.chunk_rows):
+        if state["max_size"] != self.max_size:
             raise SpinupError(
                 f"the saved buffer has room for {state['max_size']} rows, this one for "
                 f"{self.max_size}: use the same replay_size and environment"
@@ -131,7 +148,7 @@ class Ring:
             self._pieces[i] = piece.holding(ours)
 
     def _chunk(self, i: int) -> dict[str, np.ndarray]:
-        rows = slice(i * self.chunk_rows, min((i + 1) * self.chunk_rows, self.size))
+        rows = slice(i * self.chunk_rows, min((i + 1) * self.chunk_rows, self.total, self.max_size))
         return {name: x[rows] for name, x in self.data.items()}
 
 
@@ -161,6 +178,7 @@ class ReplayBuffer:
         obs_dtype, act_dtype: dtypes in which observations and actions are stored.
         extra: additional fields of a transition: name -> (shape, dtype).
         rng: RNG for sampling; a new one by default.
+        ring: creates the arrays from a size and fields: `Ring`, or `frames.FrameRing` with options.
     """
 
     def __init__(
@@ -173,10 +191,11 @@ class ReplayBuffer:
         act_dtype: Any = np.float32,
         extra: Mapping[str, Field] | None = None,
         rng: np.random.Generator | None = None,
+        ring: Callable[[int, Mapping[str, Field]], Ring] = Ring,
     ):
         obs, act = (_shape(obs_dim), obs_dtype), (_shape(act_dim), act_dtype)
-        fields = {**_transition(obs, act), **(extra or {})}
-        self.ring = Ring(check_count("size", size), fields)
+        self._fields = {**_transition(obs, act), **(extra or {})}
+        self.ring = ring(check_count("size", size), self._fields)
         self.rng = rng or np.random.default_rng()
 
     # The names by which user code reads the buffer; the arrays are the buffer's own.
@@ -197,9 +216,8 @@ class ReplayBuffer:
     ) -> np.ndarray:
         """Append one transition; size-1 arrays are treated as scalars."""
         row = {"obs": obs, "act": act, "rew": rew, "obs2": next_obs, "done": done, **extra}
-        fields = self.ring.data
         return self.ring.store(
-            {name: np.asarray(x).reshape(1, *fields[name].shape[1:]) for name, x in row.items()}
+            {name: np.asarray(x).reshape(1, *self._fields[name][0]) for name, x in row.items()}
         )
 
     def store_many(
@@ -211,13 +229,13 @@ class ReplayBuffer:
 
     def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
         """Return the transitions at the given indices, each field as a new array."""
-        return {name: x.take(index, axis=0) for name, x in self.ring.data.items()}
+        return self.ring.take(index)
 
     def draw(self, *shape: int) -> np.ndarray:
         """Draw indices of transitions, uniformly with replacement."""
         if not len(self):
             raise SpinupError("the replay buffer is empty: store transitions before sampling")
-        return self.rng.integers(len(self), size=[int(n) for n in shape])
+        return self.ring.nth(self.rng.integers(len(self), size=[int(n) for n in shape]))
 
     def sample_batch(self, batch_size: int = 32) -> dict[str, Any]:
         """Sample a batch: `obs, act, rew, obs2, done`, each with `batch_size` rows."""
@@ -247,6 +265,10 @@ class ReplayBuffer:
 def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> Any:
     """Create a run's replay buffer from its spaces; check that it fits in memory."""
     space, act_space = run.observation_space, run.action_space
+    if run.streams[0].frame_stack > 1:
+        from spinup.algos.common.frames import frame_ring
+
+        kwargs["ring"] = frame_ring(run)
     buffer = buffer_class(
         space.shape,
         act_space.shape,
@@ -257,7 +279,7 @@ def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> A
         **kwargs,
     )
     planned = min(buffer.ring.max_size, run.planned_steps)
-    check_memory(f"a replay buffer of {planned} transitions", planned * buffer.ring.row_bytes)
+    announce(run, planned, buffer.ring.bytes_for(planned))
     run.track(buffer=buffer)
     first = max(run.config.get(name, 0) for name in ("update_after", "update_every"))
     if first > run.planned_steps > 0:
@@ -267,6 +289,14 @@ def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> A
             "yellow",
         )
     return buffer
+
+
+def announce(run: Any, planned: int, nbytes: int) -> None:
+    """Check that a run's replay buffer of `planned` transitions fits; say so if it is large."""
+    what = f"a replay buffer of {planned} transitions"
+    check_memory(what, nbytes)
+    if nbytes >= _LARGE_BYTES:
+        run.logger.log(f"Memory: {what} needs up to {size_text(nbytes)}.")
 
 
 def _transition(obs: Field, act: Field) -> dict[str, Field]:

@@ -330,7 +330,7 @@ def test_tests_are_greedy_even_while_every_training_action_is_random(train, monk
 def fake_run(num_envs=1, seed=0):
     tracked = {}
     return SimpleNamespace(
-        streams=[SimpleNamespace(num_envs=num_envs)],
+        streams=[SimpleNamespace(num_envs=num_envs, frame_stack=1)],
         observation_space=spaces.Box(-1, 1, (1,), np.float32),
         action_space=spaces.Discrete(3),
         config={},

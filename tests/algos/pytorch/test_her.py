@@ -601,7 +601,7 @@ class Tracker:
     """As much of a run as `Episodes` needs."""
 
     def __init__(self, num_envs):
-        self.seeds, self.streams = Seeds(0), [SimpleNamespace(num_envs=num_envs)]
+        self.seeds, self.streams = Seeds(0), [SimpleNamespace(num_envs=num_envs, frame_stack=1)]
 
     def track(self, **objects):
         self.tracked = objects

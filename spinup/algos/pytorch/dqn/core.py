@@ -115,6 +115,7 @@ class Replay:
             where = self.buffer.store_many(**rows)
             if self.priorities is not None:
                 self.priorities.add(where)
+                self.priorities.remove(self.buffer.ring.lost)
 
     def sample_batches(self, n, batch_size, beta=1.0):
         """Yield `n` batches; priorities may change from one batch to the next.
