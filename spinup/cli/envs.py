@@ -64,7 +64,7 @@ def matching(pattern: str, everything: bool) -> list[str]:
     """Return the registered ids that match a pattern; raise SpinupError if there are none."""
     import gymnasium
 
-    from spinup.envs.make import _import_provider, resolve_env_id
+    from spinup.envs.make import import_providers, resolve_env_id
 
     module, _, pattern = pattern.rpartition(":")
     if module:
@@ -72,7 +72,7 @@ def matching(pattern: str, everything: bool) -> list[str]:
         with contextlib.suppress(SpinupError):  # the module may register other ids
             resolve_env_id(f"{module}:{pattern}")
     if pattern:
-        _import_provider(pattern)
+        import_providers(pattern)
     specs = sorted(gymnasium.registry.values(), key=lambda spec: spec.id.lower())
     wild = any(c in pattern for c in "*?[")
     wanted = pattern.lower() if wild else f"*{_escaped(pattern.lower())}*"
@@ -97,12 +97,12 @@ def _escaped(text: str) -> str:
 
 def _made(env_id: str) -> Any:
     """Make an environment; return None if it cannot be made."""
-    import gymnasium
+    from spinup.envs.make import make_env
 
     with warnings.catch_warnings(), _silence():
         warnings.simplefilter("ignore")
         try:
-            return gymnasium.make(env_id)
+            return make_env(env_id)
         except Exception:  # a missing package, or whatever an environment raises
             return None
 

@@ -23,12 +23,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from ale_py import Action, AtariVectorEnv
+from ale_py import Action, ALEInterface, AtariVectorEnv, LoggerMode
+from ale_py.roms import get_all_rom_ids, get_rom_path
 from gymnasium.utils import EzPickle
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from spinup.envs.adapter import layers
-from spinup.utils.errors import SpinupError
+from spinup.utils.errors import SpinupError, nearest
 
 __all__ = ["Atari"]
 
@@ -83,6 +84,8 @@ class Atari(gymnasium.Env, EzPickle):
         EzPickle.__init__(self, **arguments)
         # All arguments, for the record: the defaults of another version may differ.
         self.settings = {k: v for k, v in arguments.items() if k != "render_mode"}
+        if game not in get_all_rom_ids():
+            raise SpinupError(f"ale-py has no game {game!r}{nearest(str(game), get_all_rom_ids())}")
         for name in ("frameskip", "stack_num", "img_height", "img_width", "noop_max"):
             _check_count(name, self.settings[name], 0 if name == "noop_max" else 1, _MOST)
         _check_count("max_num_frames_per_episode", max_num_frames_per_episode, frameskip, 10**8)
@@ -96,7 +99,8 @@ class Atari(gymnasium.Env, EzPickle):
         self._screen: AtariVectorEnv | None = None  # the same game once more, in color
         self._frame: np.ndarray | None = None
         if render_mode == "rgb_array":
-            size = {"img_height": 210, "img_width": 160, "stack_num": 1}
+            height, width = _screen_size(game)
+            size = {"img_height": height, "img_width": width, "stack_num": 1}
             self._screen = self.vector(1, grayscale=False, **size)
         buttons = list(self._vector.ale.get_action_set())
         fires = use_fire_reset and not continuous and Action.FIRE in buttons
@@ -137,7 +141,7 @@ class Atari(gymnasium.Env, EzPickle):
         return obs[0], float(rew[0]), *flags, {"lives": self._lives}
 
     def render(self) -> Any:
-        """Return the screen in color, 210 x 160."""
+        """Return the screen in color, at its own size: 210 x 160 in most games."""
         return None if self._frame is None else self._frame.copy()
 
     def streams(
@@ -170,6 +174,15 @@ class Atari(gymnasium.Env, EzPickle):
             end_at_lost_life=self.episodic_life,
             after_lost_life=self._fire,
         )
+
+
+def _screen_size(game: str) -> tuple[int, int]:
+    rom = get_rom_path(game)
+    assert rom is not None  # the vector environment has loaded it
+    ALEInterface.setLoggerMode(LoggerMode.Error)  # no greeting
+    ale = ALEInterface()
+    ale.loadROM(rom)
+    return ale.getScreenDims()
 
 
 def _check_count(name: str, value: Any, least: int, most: int) -> None:

@@ -31,7 +31,7 @@ from spinup.envs.first_steps import ReturnFault, hook
 from spinup.envs.make import env_maker
 from spinup.envs.old_interface import InterfaceAdapter
 from spinup.envs.space_adapter import SpaceAdapter
-from spinup.envs.spaces import name_of, observation_fault
+from spinup.envs.spaces import is_image, name_of, observation_fault
 from spinup.utils.errors import SpinupError, one_line, printable
 from spinup.utils.serialization_utils import short_repr
 
@@ -320,14 +320,15 @@ def _check_spaces(found: Checkup, env: Any) -> None:
             "Use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple",
             serious=True,
         )
-    elif isinstance(obs, spaces.Box) and _is_image(obs):
+    elif isinstance(obs, spaces.Box) and _is_image(obs) and not is_image(obs):
         size = int(np.prod(obs.shape))
         found.add(
             "image",
-            f"Observations look like images of shape {obs.shape}",
-            f"The default networks are fully connected and see {size:,} separate numbers"
-            + (" from 0 to 255" if obs.dtype == np.uint8 else ""),
-            "Pass a convolutional actor_critic, or make the observation a short vector",
+            f"Observations look like images of shape {obs.shape} and dtype {obs.dtype}",
+            "The default networks have convolutions only for three axes of uint8 or bool: these "
+            f"they see as {size:,} separate numbers",
+            "Return bytes of shape (height, width, channels), stack gray frames with "
+            "gymnasium.wrappers.FrameStackObservation, or pass a convolutional actor_critic",
         )
     if isinstance(act, spaces.Discrete) and act.n == 1:
         found.add(

@@ -162,7 +162,7 @@ def resolve_env_id(env_id: str) -> str:
 
     versions = _versions(namespace, name)
     if not versions and name_part not in gymnasium.registry:
-        _import_provider(name_part)
+        import_providers(name_part, others=False)
         versions = _versions(namespace, name)
     if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
         return env_id
@@ -219,22 +219,25 @@ def _import_module(module: str, env_id: str) -> None:
         ) from failure
 
 
-def _import_provider(env_id: str) -> None:
+def import_providers(env_id: str, others: bool = True) -> None:
     """Import the package that registers this ID, or raise an error with the install command.
 
+    If `others`, import the other packages that are installed, too: `env_id` is only part of an ID.
     A saved policy may name the ID, so a file in the working directory does not count as a package.
     """
     from spinup.utils.importing import installed_only
 
     for pattern, module, install in _PROVIDERS:
-        if pattern.fullmatch(env_id):
+        needed = pattern.fullmatch(env_id)
+        if needed or others:
             with installed_only():
-                if importlib.util.find_spec(module) is None:
+                if importlib.util.find_spec(module) is not None:
+                    importlib.import_module(module)
+                elif needed:
                     raise SpinupError(
                         f"{env_id} needs the package {module}, which is not installed: run "
                         f"{install}"
                     )
-                importlib.import_module(module)
 
 
 def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:

@@ -17,6 +17,9 @@ import minatar
 import numpy as np
 from gymnasium import spaces
 
+from spinup.envs.registration import GAMES
+from spinup.utils.errors import SpinupError
+
 __all__ = ["MinAtar"]
 
 _CELL = 32  # pixels per cell of a rendered frame
@@ -43,6 +46,8 @@ class MinAtar(gymnasium.Env):
         difficulty_ramping: bool = True,
         render_mode: str | None = None,
     ):
+        if game not in GAMES:  # it becomes the name of a module
+            raise SpinupError(f"MinAtar has no game {game!r}: it has {', '.join(GAMES)}")
         self.render_mode = render_mode
         self.game = minatar.Environment(
             game, sticky_action_prob=sticky_action_prob, difficulty_ramping=difficulty_ramping

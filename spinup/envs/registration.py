@@ -69,6 +69,7 @@ PROBES: tuple[Probe, ...] = (
     ),
 )
 IMAGE_PROBES = tuple(_probe("Image", "ImageReward", actions) for actions in ("Discrete", "Box"))
+GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")  # of MinAtar
 
 
 def register() -> None:
@@ -83,7 +84,7 @@ def register() -> None:
             )
     if "spinup/BitFlip-v0" not in gymnasium.registry:
         gymnasium.register(id="spinup/BitFlip-v0", entry_point="spinup.envs.bitflip:BitFlip")
-    for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders"):
+    for game in GAMES:
         for version in (0, 1):
             env_id = f"MinAtar/{game.title().replace('_', '')}-v{version}"
             if env_id not in gymnasium.registry:

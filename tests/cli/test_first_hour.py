@@ -307,6 +307,7 @@ def test_algos_lists_the_registry(capsys):
     [
         ("pend", ["Pendulum-v1", "InvertedPendulum-v5"], ["InvertedPendulum-v4", "CartPole-v1"]),
         ("Cart*-v?", ["CartPole-v0", "CartPole-v1"], ["Pendulum-v1"]),
+        ("pong", ["ALE/Pong-v5", "PongNoFrameskip-v4"], ["PongNoFrameskip-v0"]),
         ("spinup/", ["spinup/BitFlip-v0"], ["spinup/ProbeAction-v0"]),
         ("spinup/ --all", ["spinup/BitFlip-v0", "spinup/ProbeAction-v0"], []),
     ],

@@ -78,6 +78,7 @@ def test_preprocessing_can_be_switched_off():
         ({"stack_num": 0}, "from 1 to 1000, not 0"),
         ({"img_height": 10**6}, "from 1 to 1000"),
         ({"preprocessing": "no"}, "true or false"),
+        ({"game": "../pong"}, "no game"),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence(kwargs, words):

@@ -214,6 +214,13 @@ class Picture(Sound):
         return np.full((4, 4, 3), int(abs(self.x) * 10) % 255, np.uint8)
 
 
+class FloatPicture(Picture):
+    observation_space = spaces.Box(0.0, 1.0, (4, 4, 3), np.float32)
+
+    def observe(self):
+        return (super().observe() / 255).astype(np.float32)
+
+
 class Words(Sound):
     observation_space = spaces.Text(5)
 
@@ -260,7 +267,7 @@ ZOO = [
     (NoWidth, "zero-width actions", True, "Dimension 0"),
     (WideActions, "action range", False, "from -1000 to 1000"),
     (OneAction, "one action", True, "only one action"),
-    (Picture, "image", False, "48 separate numbers"),
+    (FloatPicture, "image", False, "48 separate numbers"),
     (Words, "observation space", True, "Text"),
     (OldStyle, "interface", False, "old interface"),
 ]
@@ -280,7 +287,7 @@ def test_every_broken_environment_is_found(broken, kind, serious, words):
 
 
 def test_a_sound_environment_has_nothing_to_be_found():
-    assert check_env(Sound) == [] and check_env(Sound()) == []
+    assert check_env(Sound) == [] and check_env(Sound()) == [] and check_env(Picture) == []
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])

@@ -100,6 +100,11 @@ def test_the_packages_own_registration_is_replaced():
         gymnasium.registry.update(mine)
 
 
+def test_an_unknown_game_gets_one_sentence():
+    with pytest.raises(SpinupError, match="no game 'pong': it has asterix"):
+        make_env("MinAtar/Breakout-v1", {"game": "pong"})
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "spinup.envs.minatar", raising=False)
     monkeypatch.setitem(sys.modules, "minatar", None)
