@@ -4,9 +4,11 @@ import json
 
 import pytest
 import torch
+from torch import nn
 
-from spinup.algos.pytorch.common import compiling
+from spinup.algos.pytorch.common import compiling, graphs
 from spinup.algos.pytorch.common import run as torch_run
+from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.utils.errors import SpinupError
 
@@ -22,11 +24,11 @@ def pretend(monkeypatch):
     """Instead of compiling, count: what is compiled is the function itself."""
     seen = []
 
-    def fake(function, **options):
-        seen.append((function.__name__, options))
+    def fake(function):
+        seen.append(function.__name__)
         return function
 
-    monkeypatch.setattr(torch, "compile", fake)
+    monkeypatch.setattr(graphs, "CompiledUpdate", fake)
     return seen
 
 
@@ -72,9 +74,7 @@ def test_long_runs_are_compiled_by_default(train, pretend, monkeypatch, algo, ra
     monkeypatch.setattr(compiling, "LONG", 100 * 0.2 + 1 if ratio == 0.2 else 100)
     run = train(algo, None, **{**SMALL, "updates_per_step": 0.2 if ratio == 0.2 else 1.0})
     assert config(run)["compile"] is (ratio != 0.2)
-    assert [name for name, _ in pretend] == ([f"{algo}_update"] if ratio != 0.2 else [])
-    for _, options in pretend:
-        assert options["fullgraph"] and options["options"]["fallback_random"]
+    assert pretend == ([f"{algo}_update"] if ratio != 0.2 else [])
     assert compiling.LONG != 200_000
 
 
@@ -98,6 +98,96 @@ def test_without_a_compiler_a_run_says_so_and_goes_on(train, pretend, monkeypatc
     run = train("ddpg", None, **SMALL, compile=True, logger_kwargs={"output_dir": "x"})
     assert "Not compiled: there is no C++ compiler." in capsys.readouterr().out
     assert pretend == [] and config(run)["compile"] is False
+
+
+# ---- calls of the machine code -----------------------------------------------------------------
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Updates are traced, which is quick, but no machine code is made of them."""
+    options = []
+
+    def fake(graph, examples, **given):
+        options.append(given["options"])
+        return graph
+
+    monkeypatch.setattr(torch._inductor, "compile", fake)
+    with torch._dynamo.config.patch(trace_autograd_ops=True):
+        yield options
+
+
+def step(net, optimizer, batch, twice=False, scale=1.0):
+    """An update with a flag, a number, noise and two kinds of results."""
+    noise = torch.randn(len(batch["x"]), 1)
+    loss = scale * ((net(batch["x"]) - batch["y"] + 0.1 * noise) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    info = {"Loss": loss.detach()}
+    if twice:
+        info["Twice"] = 2 * loss.detach()
+    return info, noise.squeeze(-1)
+
+
+def learner():
+    torch.manual_seed(0)
+    net = nn.Linear(3, 1)
+    optimizer = Adam(net.parameters(), lr=0.1)
+    graphs.prepare(optimizer)
+    return net, optimizer
+
+
+def batch_of(seed, rows=5):
+    rng = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(rows, 3, generator=rng), "y": torch.randn(rows, 1, generator=rng)}
+
+
+def take_steps(update, net, optimizer, calls):
+    torch.manual_seed(7)
+    return [update(net, optimizer, batch_of(i, rows), **kwargs) for i, (rows, kwargs) in calls]
+
+
+def test_machine_code_called_directly_computes_what_the_update_does(traced):
+    calls = list(enumerate([(5, {}), (5, {"twice": True}), (5, {}), (5, {"twice": True})] * 2))
+    calls += [(9, (4, {})), (10, (5, {"scale": 0.5})), (11, (4, {})), (12, (5, {}))]
+    mine, plain = learner(), learner()
+    update = graphs.CompiledUpdate(step)
+    found, want = take_steps(update, *mine, calls), take_steps(step, *plain, calls)
+    for (info, noise), (want_info, want_noise) in zip(found, want, strict=True):
+        assert list(info) == list(want_info)
+        assert torch.equal(noise, want_noise)
+        for name, value in info.items():
+            torch.testing.assert_close(value, want_info[name])
+    for p, q in zip(mine[0].parameters(), plain[0].parameters(), strict=True):
+        torch.testing.assert_close(p, q)
+    assert len(update.recorded) == 4  # two flags, one more batch size, one more scale
+    assert all(options["fallback_random"] for options in traced)
+
+
+def test_only_the_first_call_goes_through_torch_compile(traced, monkeypatch):
+    net, optimizer = learner()
+    update = graphs.CompiledUpdate(step)
+    first, _ = update(net, optimizer, batch_of(0))
+    monkeypatch.setattr(update, "compiled", None)
+    second, _ = update(net, optimizer, batch_of(0))
+    assert second["Loss"] is not first["Loss"] and optimizer.state[net.bias]["step"] == 2
+    with pytest.raises(TypeError, match="not callable"):  # another network is another call
+        update(*learner(), batch_of(0))
+
+
+@pytest.mark.parametrize("kind", ["unused", "same"])
+def test_a_call_whose_batch_cannot_be_replaced_is_not_repeated(traced, kind):
+    net, optimizer = learner()
+    update = graphs.CompiledUpdate(step)
+    for i in range(2):
+        batch = batch_of(i)
+        if kind == "unused":
+            batch["z"] = torch.ones(5)
+        else:
+            batch["x"] = batch["y"] = torch.randn(5, 3)
+        update(net, optimizer, batch)
+    assert update.recorded == {} and optimizer.state[net.bias]["step"] == 2
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +235,7 @@ def test_only_a_run_with_compiled_steps_needs_the_compiler_again(
     logger = {"output_dir": "w", "quiet": True}
     settings = {**SMALL, "update_after": 10 if updates else 120, "logger_kwargs": logger}
     train("ddpg", None, **settings, compile=True)
-    monkeypatch.setattr(torch, "compile", broken)
+    monkeypatch.setattr(graphs, "CompiledUpdate", broken)
     if updates:
         with pytest.raises(SpinupError, match=r"compiling fails here \(Python\.h: No such file"):
             train("ddpg", None, **settings, epochs=2, resume=True)

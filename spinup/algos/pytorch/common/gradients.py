@@ -13,6 +13,7 @@ yields one loss per shard on which to call `backward`, and leaves the average in
 """
 
 import contextlib
+import math
 
 import torch
 
@@ -23,10 +24,11 @@ class Adam(torch.optim.Adam):
     """torch's Adam, which can also be part of a compiled update (`graphs.py`)."""
 
     def __init__(self, params, lr, fused=True):
-        params = list(params)
-        on_gpu = params[0].is_cuda
-        # `capturable` keeps the step count on the GPU, so that a CUDA graph can increase it
-        super().__init__(params, lr=lr, fused=fused or on_gpu, capturable=on_gpu)
+        super().__init__(params, lr=lr, fused=fused)
+        if parameters(self)[0].is_cuda:
+            for group in self.param_groups:
+                # keeps the step count on the GPU, so that a CUDA graph can increase it
+                group["fused"] = group["capturable"] = True
 
     def zero_grad(self, set_to_none=True):
         """Clear all gradients."""
@@ -58,16 +60,18 @@ class Adam(torch.optim.Adam):
         beta1, beta2 = group["betas"]
         with torch.no_grad():
             for p in group["params"]:
+                self.state[p]["step"] += 1
+            # All parameters have taken equally many steps. Written with exp, beta ** t is computed
+            # once; the compiler would compute a power again for every single weight.
+            t = self.state[p]["step"].double()
+            step_size = (group["lr"] / (1 - torch.exp(t * math.log(beta1)))).float()
+            v_scale = (1 - torch.exp(t * math.log(beta2))).rsqrt().float()
+            for p in group["params"]:
                 state, g = self.state[p], p.grad
-                t, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
-                t += 1
+                m, v = state["exp_avg"], state["exp_avg_sq"]
                 m.lerp_(g, 1 - beta1)
                 v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-                m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-                if isinstance(group["lr"], torch.Tensor):
-                    p.sub_(group["lr"] * m_hat / (v_hat.sqrt() + group["eps"]))
-                else:
-                    p.addcdiv_(m_hat, v_hat.sqrt() + group["eps"], value=-group["lr"])
+                p.sub_(step_size * m / (v.sqrt() * v_scale + group["eps"]))
                 p.grad = None  # otherwise, the graph would have to return it
 
     step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain

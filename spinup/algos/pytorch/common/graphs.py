@@ -9,10 +9,88 @@ def compile_update(run, update):
     """Return `update`, compiled at its first use."""
     torch._dynamo.config.trace_autograd_ops = True
     run.logger.log("Compiling the update at its first use; this takes about a minute.")
-    options = {"fallback_random": True}  # use torch's usual RNG
     if run.device.type == "cpu":
-        options["cpp_wrapper"] = True
+        return CompiledUpdate(update)
+    options = {"fallback_random": True}  # use torch's usual RNG
     return torch.compile(update, fullgraph=True, dynamic=False, options=options)
+
+
+class CompiledUpdate:
+    """A compiled update on a CPU, whose machine code is called directly after the first time.
+
+    In every call, `torch.compile` checks its assumptions and looks up the hundred tensors that the
+    machine code works on. That takes a tenth of the time of SAC's update, although only the batch
+    changes between calls. So the first call with certain arguments goes through `torch.compile`,
+    and its tensors are recorded. Later calls with the same arguments only replace the batch.
+    """
+
+    options = {"cpp_wrapper": True, "fallback_random": True}  # use torch's usual RNG
+
+    def __init__(self, update):
+        self.compiled = torch.compile(update, fullgraph=True, dynamic=False, backend=self._backend)
+        self.recorded = {}
+        self._last = None  # the machine code, its inputs and its outputs
+
+    def _backend(self, graph, examples):
+        code = torch._inductor.compile(graph, examples, options=self.options)
+
+        def call(*inputs):
+            outputs = code(*inputs)
+            self._last = code, inputs, outputs
+            return outputs
+
+        return call
+
+    def __call__(self, *args, **kwargs):
+        """Take one step; the batch is the argument that is a dict."""
+        arguments = (*args, *kwargs.values())
+        batch = next(x for x in arguments if isinstance(x, dict))
+        key = *kwargs, *map(_identity, arguments)
+        if key in self.recorded:
+            return self.recorded[key](batch)
+        result = self.compiled(*args, **kwargs)
+        recorded = RecordedCall(arguments, batch, *self._last, result)
+        if recorded.complete:
+            self.recorded[key] = recorded
+        return result
+
+
+def _identity(x):
+    """Return what must be equal for a recorded call to be repeated: of an object, its id."""
+    if isinstance(x, dict):
+        return *x, *((tensor.shape, tensor.dtype) for tensor in x.values())
+    return x if isinstance(x, float | int | str) else id(x)
+
+
+class RecordedCall:
+    """A call of machine code that can be repeated with another batch."""
+
+    def __init__(self, arguments, batch, code, inputs, outputs, result):
+        self.arguments = arguments  # kept, so that no other object gets the same id
+        self.code, self.inputs = code, list(inputs)
+        places = {id(tensor): i for i, tensor in enumerate(inputs)}
+        self.batch = {name: places.get(id(tensor)) for name, tensor in batch.items()}
+        distinct = len(set(self.batch.values())) == len(batch)
+        places = {id(tensor): i for i, tensor in enumerate(outputs)}
+        self.result = _replace(result, lambda x: places.get(id(x)))
+        found = [*self.batch.values()]
+        _replace(self.result, found.append)
+        self.complete = distinct and None not in found
+
+    def __call__(self, batch):
+        """Take one step."""
+        for name, i in self.batch.items():
+            self.inputs[i] = batch[name]
+        return _replace(self.result, self.code(*self.inputs).__getitem__)
+
+
+def _replace(result, function):
+    """Apply `function` to everything in a result of dicts and tuples."""
+    if isinstance(result, dict):
+        return {name: _replace(x, function) for name, x in result.items()}
+    if isinstance(result, tuple):
+        return tuple(_replace(x, function) for x in result)
+    return function(result)
 
 
 def or_fall_back(run, fast, update, optimizer):
