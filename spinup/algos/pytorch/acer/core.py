@@ -8,16 +8,17 @@ from torch import nn
 from spinup.algos.common import replay
 from spinup.algos.common.numpy_net import gumbel_argmax
 from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.pytorch.common.acting import NetPolicy, numpy_net
+from spinup.algos.pytorch.common.acting import NetPolicy, as_input, numpy_net
 from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     Tanh,
     combined_shape,
     count_vars,
     init_orthogonal,
-    make_obs_filter,
     mlp,
+    obs_layers,
     samples_pi,
+    takes_bytes,
 )
 from spinup.algos.pytorch.common.qnets import (
     BoundedActor,
@@ -59,45 +60,56 @@ class MLPActorCritic(nn.Module):
     """A policy `pi` and a Q-function `q`, two separate networks of the same shape.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: Discrete, with a categorical `pi` and a `q` that returns the values of all
             actions; or a Box with finite bounds, with a Gaussian `pi` and a stochastic dueling `q`.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
-            (32, 32) to (256, 256) are usual.
+            (32, 32) to (256, 256) are usual. None means (64, 64); after an encoder, none for
+            Discrete actions.
         activation: activation class of the hidden layers.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+            None means only with a convolutional encoder.
         std: for a Box, the policy's standard deviation, in units of half of each dimension's
             range. It is not learned. Higher values explore more; 0.1 to 0.5.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module. `pi` and `q` each have their own.
     """
+
+    HIDDEN_SIZES = (64, 64)
 
     def __init__(
         self,
         observation_space,
         action_space,
-        hidden_sizes=(64, 64),
+        hidden_sizes=None,
         activation=Tanh,
-        orthogonal_init=False,
+        orthogonal_init=None,
         std=0.3,
+        encoder="auto",
     ):
         super().__init__()
-        obs_dim = int(np.prod(observation_space.shape))
-        obs_filter = make_obs_filter(observation_space, normalize=False)
         self.action_space = action_space
         self.discrete = isinstance(action_space, Discrete)
+        # A linear critic could not tell which action is best where, if actions are its input.
+        after = () if self.discrete else self.HIDDEN_SIZES
+        obs_dim, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES, after=after
+        )
         if self.discrete:
-            args = (obs_dim, int(action_space.n), hidden_sizes, activation, obs_filter)
-            self.pi, self.q = MLPCategoricalActor(*args), MLPDiscreteQFunction(*args)
+            args = (obs_dim, int(action_space.n), hidden_sizes, activation)
+            self.pi = MLPCategoricalActor(*args, make_filter())
+            self.q = MLPDiscreteQFunction(*args, make_filter())
         else:
             require_finite_bounds("acer", action_space)
             require_width("acer", action_space)
             if not 0 < std < np.inf:
                 raise SpinupError(f"std={std!r} must be a number above zero")
             act_dim = int(np.prod(action_space.shape))
-            args = (obs_dim, act_dim, hidden_sizes, activation, *bounds(action_space), obs_filter)
-            self.pi, self.q = MLPScaledGaussianActor(*args, std=std), StochasticDuelingQ(*args)
-        if orthogonal_init:
-            init_orthogonal(self.pi, output_gain=0.01)
-            init_orthogonal(self.q, output_gain=1.0)
+            args = (obs_dim, act_dim, hidden_sizes, activation, *bounds(action_space))
+            self.pi = MLPScaledGaussianActor(*args, make_filter(), std=std)
+            self.q = StochasticDuelingQ(*args, make_filter())
+        init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
+        init_orthogonal(self.q, output_gain=1.0, wanted=orthogonal_init)
 
     def v(self, obs):
         """Return V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""
@@ -131,13 +143,17 @@ class StochasticDuelingQ(BoundedActor):
 
     def advantage(self, obs, act):
         """Return A(s, a), up to a term that depends only on s: (..., obs), (..., act) -> (...,)."""
+        return self._advantage(self.obs_filter(obs), act)
+
+    def _advantage(self, x, act):
         act = (act - self.act_center) / self.act_limit
-        return self.a_net(torch.cat([self.obs_filter(obs), act], -1)).squeeze(-1)
+        return self.a_net(torch.cat([x, act], -1)).squeeze(-1)
 
     def forward(self, obs, act, samples):
         """Return Q(s, a), given policy samples (n, ..., act): (..., obs), (..., act) -> (...,)."""
-        others = self.advantage(obs.expand(len(samples), *obs.shape), samples)
-        return self.v(obs) + self.advantage(obs, act) - others.mean(0)
+        x = self.obs_filter(obs)
+        others = self._advantage(x.expand(len(samples), *x.shape), samples)
+        return self.v_net(x).squeeze(-1) + self._advantage(x, act) - others.mean(0)
 
 
 class CategoricalBehavior:
@@ -167,8 +183,7 @@ class CategoricalBehavior:
 
     def _torch_net(self, obs):
         with torch.no_grad():
-            x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
-            return logits(self.pi, x).cpu().numpy()
+            return logits(self.pi, as_input(self.pi, obs, self.device)).cpu().numpy()
 
 
 class GaussianBehavior:
@@ -194,7 +209,7 @@ class GaussianBehavior:
             mu = self.fast.mode(self.fast.net(obs))
         else:
             with torch.no_grad():
-                x = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+                x = as_input(self.pi, obs, self.device)
                 mu, self.std = (y.cpu().numpy() for y in gaussian(self.pi, x))
         self.behavior = mu  # (num_envs, act)
         return mu + self.std * rng.standard_normal(mu.shape, np.float32)
@@ -224,6 +239,7 @@ class TrajectoryBuffer:
         continuous: whether actions are continuous.
         rng: RNG for sampling; a new one by default.
         device: device of the batches.
+        keep_bytes: whether batches hold images as bytes, not as floats.
     """
 
     def __init__(
@@ -237,6 +253,7 @@ class TrajectoryBuffer:
         continuous=False,
         rng=None,
         device="cpu",
+        keep_bytes=False,
     ):
         obs_field = (combined_shape(num_envs, obs_dim), obs_dtype)
         flag = ((num_envs,), np.bool_)
@@ -251,7 +268,7 @@ class TrajectoryBuffer:
         }
         self.behavior = "mu" if continuous else "logmu"
         fields[self.behavior] = ((num_envs, act_dim), np.float32)
-        self.num_envs, self.device = num_envs, torch.device(device)
+        self.num_envs, self.device, self.keep_bytes = num_envs, torch.device(device), keep_bytes
         self.ring = replay.Ring(replay.check_count("size", size, num_envs) // num_envs, fields)
         self.rng = rng or np.random.default_rng()
         self._row = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in fields.items()}
@@ -313,8 +330,11 @@ class TrajectoryBuffer:
         rows = (oldest + first + np.arange(n_steps)[:, None]) % ring.max_size  # (n_steps, num_envs)
         streams = np.arange(self.num_envs)
         found = {name: torch.from_numpy(x[rows, streams]) for name, x in ring.data.items()}
+        kept = ("obs", "obs2") if self.keep_bytes else ()
         return {
-            name: x.to(self.device).to(torch.int64 if x.dtype == torch.int64 else torch.float32)
+            name: x.to(self.device).to(
+                x.dtype if name in kept or x.dtype == torch.int64 else torch.float32
+            )
             for name, x in found.items()
         }
 
@@ -342,6 +362,7 @@ def make_trajectory_buffer(run, replay_size):
         continuous=continuous,
         rng=run.seeds.generator("replay"),
         device=run.device,
+        keep_bytes=takes_bytes(run.ac),
     )
     rows = min(buffer.ring.max_size, run.planned_steps // num_envs)
     check_memory(f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes)

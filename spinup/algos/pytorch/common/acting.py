@@ -60,14 +60,18 @@ def _copies(tensors):
 def torch_net(obs_filter, net):
     """Return the same function as `numpy_net`, computed by torch."""
     device = next(net.parameters()).device
-    dtype = None if nets.takes_bytes(obs_filter) else torch.float32
 
     def forward(obs):
         with torch.no_grad():
-            x = torch.tensor(obs, dtype=dtype, device=device)
-            return net(obs_filter(x)).cpu().numpy()
+            return net(obs_filter(as_input(obs_filter, obs, device))).cpu().numpy()
 
     return forward
+
+
+def as_input(network, obs, device):
+    """Copy observations to a tensor: images as bytes if the network takes them, else as float32."""
+    dtype = None if nets.takes_bytes(network) else torch.float32
+    return torch.tensor(obs, dtype=dtype, device=device)
 
 
 class NetPolicy:

@@ -124,7 +124,8 @@ class Encoder(nn.Module):
         return out.reshape(*obs.shape[: obs.ndim - len(self.shape)], self.features)
 
     def _encode(self, x):
-        x = x.permute(0, 3, 1, 2) if self.permute else x
+        if self.permute:
+            x = x.permute(0, 3, 1, 2).contiguous()  # still bytes; convolutions then run faster
         return self.net(x.to(self.high.dtype) / self.high)
 
 

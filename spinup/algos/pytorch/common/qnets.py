@@ -52,6 +52,19 @@ class MLPQFunction(nn.Module):
         return self.q(self.inputs(obs, act)).squeeze(-1)
 
 
+def shared_filters(obs_filter):
+    """Return what prepares observations for the policy, the first and the second critic.
+
+    All three share one encoder. Only the critics' loss trains it: a policy's gradient is large and
+    noisy, and says little about what an image shows (README, "Images").
+    """
+    if not hasattr(obs_filter, "features"):
+        return obs_filter, obs_filter, obs_filter
+    from spinup.algos.pytorch.common.images import Shared
+
+    return Shared(obs_filter, trains=False), obs_filter, Shared(obs_filter, trains=True)
+
+
 def twin_q(ac, obs, act):
     """Return both critics' values for a batch, (B,) each."""
     return flat(ac.q1(obs, act)), flat(ac.q2(obs, act))

@@ -10,11 +10,11 @@ from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.nets import (
     combined_shape,
     count_vars,
-    make_obs_filter,
     mlp,
+    obs_layers,
     samples_pi,
 )
-from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds
+from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, shared_filters
 from spinup.envs.bounds import require_finite_bounds
 
 __all__ = [
@@ -35,25 +35,37 @@ class MLPActorCritic(nn.Module):
     """A deterministic policy `pi` and a Q-function `q`.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: a Box with finite bounds.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
-            (64, 64) to (400, 300) are usual.
+            (64, 64) to (400, 300) are usual. None means (256, 256), also after an encoder.
         activation: activation class of the hidden layers.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module. The critic trains it.
     """
 
+    HIDDEN_SIZES = (256, 256)
+
     def __init__(
-        self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
+        self,
+        observation_space,
+        action_space,
+        hidden_sizes=None,
+        activation=nn.ReLU,
+        encoder="auto",
     ):
         super().__init__()
         require_finite_bounds("ddpg", action_space)
-        obs_dim = int(np.prod(observation_space.shape))
+        usual = self.HIDDEN_SIZES
+        obs_dim, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, usual, after=usual
+        )
         act_dim = int(np.prod(action_space.shape))
-        obs_filter = make_obs_filter(observation_space, normalize=False)
+        for_pi, for_q, _ = shared_filters(make_filter())
         sizes = (obs_dim, act_dim, hidden_sizes, activation)
         self.action_space = action_space
-        self.pi = MLPActor(*sizes, *bounds(action_space), obs_filter)
-        self.q = MLPQFunction(*sizes, obs_filter)
+        self.pi = MLPActor(*sizes, *bounds(action_space), for_pi)
+        self.q = MLPQFunction(*sizes, for_q)
 
     @samples_pi
     def act(self, obs):

@@ -23,8 +23,8 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     init_orthogonal,
     make_actor,
-    make_obs_filter,
     mlp,
+    obs_layers,
     samples_pi,
 )
 
@@ -49,30 +49,38 @@ class MLPPolicy(nn.Module):
     """A policy `pi`, without a value function.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
-        hidden_sizes: widths of the hidden layers.
+        hidden_sizes: widths of the hidden layers. None means (64, 64), or none after an encoder.
         activation: activation class of the hidden layers.
         normalize_obs: subtract the running mean of observations and divide by their running
             standard deviation.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the last layer.
+            None means only with a convolutional encoder.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module.
     """
+
+    HIDDEN_SIZES = (64, 64)
 
     def __init__(
         self,
         observation_space,
         action_space,
-        hidden_sizes=(64, 64),
+        hidden_sizes=None,
         activation=Tanh,
         normalize_obs=False,
-        orthogonal_init=False,
+        orthogonal_init=None,
+        encoder="auto",
     ):
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
-        obs_filter = make_obs_filter(observation_space, normalize_obs)
-        self.pi = make_actor(observation_space, action_space, hidden_sizes, activation, obs_filter)
-        if orthogonal_init:
-            init_orthogonal(self.pi, output_gain=0.01)
+        _, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES, normalize_obs
+        )
+        args = (hidden_sizes, activation, make_filter())
+        self.pi = make_actor(observation_space, action_space, *args)
+        init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
 
     @samples_pi
     def step(self, obs):

@@ -15,8 +15,8 @@ from spinup.algos.pytorch.common.nets import (
     MLPCategoricalActor,
     combined_shape,
     count_vars,
-    make_obs_filter,
     mlp,
+    obs_layers,
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import (
@@ -26,6 +26,7 @@ from spinup.algos.pytorch.common.qnets import (
     MLPQFunction,
     SquashedGaussianMLPActor,
     bounds,
+    shared_filters,
 )
 from spinup.utils.errors import SpinupError
 
@@ -55,37 +56,49 @@ class MLPActorCritic(nn.Module):
     """A stochastic policy `pi` and two Q-functions, `q1` and `q2`.
 
     Args:
-        observation_space: a Box of any shape (flattened).
+        observation_space: a Box of any shape. Images get an encoder; all others are flattened.
         action_space: a Box with finite bounds, or Discrete. For Discrete actions, `discrete` is
             True, `pi` is categorical and the critics return the values of all actions at once.
         hidden_sizes: widths of the hidden layers. Wider layers can fit more and are slower;
-            (64, 64) to (400, 300) are usual.
+            (64, 64) to (400, 300) are usual. None means (256, 256), also after an encoder.
         activation: activation class of the hidden layers.
+        encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
+            'flat' (no encoder), or a class that makes a module. The critics train it.
     """
+
+    HIDDEN_SIZES = (256, 256)
 
     discrete = False  # also for networks pickled by the original Spinning Up
 
     def __init__(
-        self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
+        self,
+        observation_space,
+        action_space,
+        hidden_sizes=None,
+        activation=nn.ReLU,
+        encoder="auto",
     ):
         super().__init__()
-        obs_dim = int(np.prod(observation_space.shape))
-        obs_filter = make_obs_filter(observation_space, normalize=False)
+        usual = self.HIDDEN_SIZES
+        obs_dim, hidden_sizes, make_filter = obs_layers(
+            observation_space, encoder, hidden_sizes, usual, after=usual
+        )
+        for_pi, for_q1, for_q2 = shared_filters(make_filter())
         self.action_space = action_space
         self.discrete = isinstance(action_space, Discrete)
         if self.discrete:
             sizes = (obs_dim, int(action_space.n), hidden_sizes, activation)
-            self.pi = MLPCategoricalActor(*sizes, obs_filter)
-            self.q1 = MLPDiscreteQFunction(*sizes, obs_filter)
-            self.q2 = MLPDiscreteQFunction(*sizes, obs_filter)
+            self.pi = MLPCategoricalActor(*sizes, for_pi)
+            self.q1 = MLPDiscreteQFunction(*sizes, for_q1)
+            self.q2 = MLPDiscreteQFunction(*sizes, for_q2)
         else:
             from spinup.envs.bounds import check_bounds
 
             check_bounds("sac", action_space)
             sizes = (obs_dim, int(np.prod(action_space.shape)), hidden_sizes, activation)
-            self.pi = SquashedGaussianMLPActor(*sizes, *bounds(action_space), obs_filter)
-            self.q1 = MLPQFunction(*sizes, obs_filter)
-            self.q2 = MLPQFunction(*sizes, obs_filter)
+            self.pi = SquashedGaussianMLPActor(*sizes, *bounds(action_space), for_pi)
+            self.q1 = MLPQFunction(*sizes, for_q1)
+            self.q2 = MLPQFunction(*sizes, for_q2)
 
     @samples_pi
     def act(self, obs, deterministic=False):
