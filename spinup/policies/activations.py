@@ -41,7 +41,7 @@ def activation(name: Any, backend: str, typed: str = "--act") -> Any:
     torch_name, tf_name = ACTIVATIONS[plain]
     if backend == "pytorch":
         if plain == "tanh":
-            return importlib.import_module("spinup.algos.pytorch.common.nets").Tanh
+            return importlib.import_module("spinup.algos.pytorch.common.layers").Tanh
         return getattr(importlib.import_module("torch.nn"), torch_name)
     if backend == "tf1":
         if plain == "leakyrelu":  # TensorFlow's own has another slope

@@ -227,7 +227,7 @@ def _plain(module: Any) -> Any:
     """Copy the module with torch's own tanh, which is one operation in the file, not four."""
     from torch import nn
 
-    from spinup.algos.pytorch.common.nets import Tanh
+    from spinup.algos.pytorch.common.layers import Tanh
 
     module = copy.deepcopy(module)
     for parent in module.modules():

@@ -10,6 +10,7 @@ from spinup import SpinupError
 from spinup.algos.common.numpy_actor import ACTIVATIONS, KINDS, NumpyActor
 from spinup.algos.pytorch.common import nets, qnets
 from spinup.algos.pytorch.common.acting import NetPolicy
+from spinup.algos.pytorch.common.layers import make_obs_filter
 
 OBS = spaces.Box(-1, 1, (3,))
 LOW, HIGH = np.float32([-1, 0]), np.float32([2, 6])
@@ -42,7 +43,7 @@ def torch_twin(kind):
             "bernoulli": spaces.MultiBinary(3),
             "gaussian": BOX,
         }[kind]
-        actor = nets.make_actor(OBS, space, *args, nets.make_obs_filter(OBS, kind == "bernoulli"))
+        actor = nets.make_actor(OBS, space, *args, make_obs_filter(OBS, kind == "bernoulli"))
     description = {"kind": kind}
     if kind == "squashed_gaussian":
         layers = linear_layers(actor.net, arrays)

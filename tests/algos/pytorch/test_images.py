@@ -13,7 +13,8 @@ from spinup.algos.pytorch.common import images
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.images import Encoder, image_layers
-from spinup.algos.pytorch.common.nets import MLPActorCritic, takes_bytes
+from spinup.algos.pytorch.common.layers import takes_bytes
+from spinup.algos.pytorch.common.nets import MLPActorCritic
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
 from spinup.algos.pytorch.td3.td3 import td3_update

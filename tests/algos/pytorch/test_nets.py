@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
-from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common import layers, nets
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 ACTIONS = {
@@ -64,8 +64,8 @@ def test_tanh_leaves_its_input_alone():
 
 def test_tanh_passes_torchs_own_check_of_gradients_of_gradients():
     x = torch.randn(5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(nets._Tanh.apply, x)
-    assert torch.autograd.gradgradcheck(nets._Tanh.apply, x)
+    assert torch.autograd.gradcheck(layers._Tanh.apply, x)
+    assert torch.autograd.gradgradcheck(layers._Tanh.apply, x)
 
 
 # ---- shapes ----------------------------------------------------------------------------------

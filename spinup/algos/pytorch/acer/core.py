@@ -8,11 +8,11 @@ from torch import nn
 from spinup.algos.common import replay
 from spinup.algos.common.numpy_net import gumbel_argmax
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.acting import NetPolicy, as_input, numpy_net
-from spinup.algos.pytorch.common.nets import (
+from spinup.algos.pytorch.common.layers import (
     MLPCategoricalActor,
     Tanh,
-    combined_shape,
     count_vars,
     init_orthogonal,
     mlp,

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from spinup.algos.common.numpy_net import ACTIVATIONS, forward_pass
-from spinup.algos.pytorch.common import nets
+from spinup.algos.pytorch.common.layers import Tanh, takes_bytes
 from spinup.envs.actions import env_actions
 
 # torch's activations that NumPy computes as well, by name
 _IN_NUMPY = {
-    nets.Tanh: "tanh",
+    Tanh: "tanh",
     nn.Tanh: "tanh",
     nn.ReLU: "relu",
     nn.ELU: "elu",
@@ -70,7 +70,7 @@ def torch_net(obs_filter, net):
 
 def as_input(network, obs, device):
     """Copy observations to a tensor: images as bytes if the network takes them, else as float32."""
-    dtype = None if nets.takes_bytes(network) else torch.float32
+    dtype = None if takes_bytes(network) else torch.float32
     return torch.tensor(obs, dtype=dtype, device=device)
 
 

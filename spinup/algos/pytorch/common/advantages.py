@@ -9,7 +9,7 @@ import torch
 
 from spinup.algos.common import epoch_buffer
 from spinup.algos.common.returns import gae
-from spinup.algos.pytorch.common.nets import takes_bytes
+from spinup.algos.pytorch.common.layers import takes_bytes
 
 
 class EpochBuffer(epoch_buffer.EpochBuffer):

@@ -3,7 +3,7 @@
 import torch
 
 from spinup.algos.common import replay
-from spinup.algos.pytorch.common.nets import takes_bytes
+from spinup.algos.pytorch.common.layers import takes_bytes
 
 
 class ReplayBuffer(replay.ReplayBuffer):

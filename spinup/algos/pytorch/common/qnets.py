@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.nn.functional import softplus
 
-from spinup.algos.pytorch.common.nets import Tanh, flat, mlp, set_state
+from spinup.algos.pytorch.common.layers import Tanh, flat, mlp, set_state
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)

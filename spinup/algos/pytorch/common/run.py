@@ -6,7 +6,7 @@ import os
 import torch
 from torch import nn
 
-from spinup.algos.pytorch.common.nets import ObsFilter, ReturnFilter
+from spinup.algos.pytorch.common.layers import ObsFilter, ReturnFilter
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params

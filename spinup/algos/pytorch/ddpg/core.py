@@ -6,9 +6,9 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
-from spinup.algos.pytorch.common.nets import (
-    combined_shape,
+from spinup.algos.pytorch.common.layers import (
     count_vars,
     mlp,
     obs_layers,

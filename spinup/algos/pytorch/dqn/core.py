@@ -8,9 +8,9 @@ from torch import nn
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
-from spinup.algos.pytorch.common.nets import (
-    combined_shape,
+from spinup.algos.pytorch.common.layers import (
     count_vars,
     mlp,
     obs_layers,

@@ -18,7 +18,7 @@ from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
-from spinup.algos.pytorch.common.nets import ObsFilter
+from spinup.algos.pytorch.common.layers import ObsFilter
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg.core import MLPActorCritic as DDPGNetworks
 from spinup.algos.pytorch.ddpg.ddpg import ddpg, ddpg_learner

@@ -7,6 +7,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.advantages import (
     actions,
     normalize_advantages,
@@ -14,19 +15,17 @@ from spinup.algos.pytorch.common.advantages import (
     tensor,
     wide,
 )
-from spinup.algos.pytorch.common.nets import (
+from spinup.algos.pytorch.common.layers import (
     Actor,
     MLPCategoricalActor,
-    MLPGaussianActor,
     Tanh,
-    combined_shape,
     count_vars,
     init_orthogonal,
-    make_actor,
     mlp,
     obs_layers,
     samples_pi,
 )
+from spinup.algos.pytorch.common.nets import MLPGaussianActor, make_actor
 
 __all__ = [
     "Actor",

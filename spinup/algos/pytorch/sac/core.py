@@ -10,10 +10,10 @@ from torch import nn
 from torch.distributions import Normal
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
-from spinup.algos.pytorch.common.nets import (
+from spinup.algos.pytorch.common.layers import (
     MLPCategoricalActor,
-    combined_shape,
     count_vars,
     mlp,
     obs_layers,

@@ -25,7 +25,7 @@ from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.nets import flat
+from spinup.algos.pytorch.common.layers import flat
 from spinup.algos.pytorch.common.qnets import twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
