@@ -60,6 +60,43 @@ def test_targets_converge_to_a_network_that_stands_still():
         torch.testing.assert_close(q, p - 0.9**100, rtol=1e-4, atol=1e-4)
 
 
+class Shared(nn.Module):
+    """A policy and two critics with a layer in common."""
+
+    def __init__(self):
+        super().__init__()
+        self.pi, self.q1, self.q2 = (nn.Linear(2, 1) for _ in range(3))
+        self.pi.common = self.q1.common = self.q2.common = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_a_target_of_some_parts_moves_each_of_their_parameters_once(monkeypatch, compiling):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
+    ac = Shared()
+    ac_targ = target_copy(ac, "q1", "q2")
+    assert ac_targ.q1.common is ac_targ.q2.common and not hasattr(ac_targ, "pi")
+    with torch.no_grad():
+        for p in ac.parameters():
+            p += 1
+    polyak_update(ac, ac_targ, 0.75)
+    for part in ("q1", "q2"):
+        pairs = zip(
+            getattr(ac, part).parameters(), getattr(ac_targ, part).parameters(), strict=True
+        )
+        for p, q in pairs:
+            torch.testing.assert_close(q, p - 0.75)
+
+
+def test_a_target_of_some_parts_is_restored_from_its_state_and_from_the_whole_networks():
+    ac, other = Shared(), Shared()
+    for state in (target_copy(other, "q1", "q2").state_dict(), target_copy(other).state_dict()):
+        ac_targ = target_copy(ac, "q1", "q2")
+        ac_targ.load_state_dict(state)
+        assert equal(values(ac_targ), values(target_copy(other, "q1", "q2")))
+    with pytest.raises(RuntimeError, match=r"Missing key.*q2\.common\.bias"):
+        ac_targ.load_state_dict({k: x for k, x in state.items() if k != "q2.common.bias"})
+
+
 def test_a_target_is_equal_at_first_independent_and_out_of_reach_of_gradients():
     ac = actor_critic()
     ac_targ = target_copy(ac)

@@ -17,6 +17,7 @@ from torch.optim import SGD
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.gradients import Adam
+from spinup.algos.pytorch.common.targets import target_copy
 from spinup.algos.pytorch.sac import core
 from spinup.algos.pytorch.sac import sac as module
 from spinup.algos.pytorch.sac.sac import (
@@ -487,3 +488,15 @@ def test_the_actions_that_are_kept_are_within_the_bounds(train, monkeypatch):
     (buffer,) = kept
     acts = buffer.ring.data["act"][: len(buffer)]
     assert len(acts) == 40 and np.abs(acts).max() == 2.0 and (np.abs(acts) == 2.0).sum() > 20
+
+
+def test_a_checkpoint_from_when_the_target_had_a_policy_still_resumes(train, tmp_path, monkeypatch):
+    settings = {"steps_per_epoch": 60, "update_after": 10, "start_steps": 10, "save_freq": 1}
+    whole = train("sac", None, epochs=2, **settings)
+    logger = {"output_dir": str(tmp_path / "old"), "quiet": True}
+    with monkeypatch.context() as before:
+        before.setattr(module, "target_copy", lambda ac, *parts: target_copy(ac))
+        train("sac", None, epochs=1, logger_kwargs=logger, **settings)
+    resumed = train("sac", None, epochs=2, resume=True, logger_kwargs=logger, **settings)
+    assert resumed.rows == whole.rows
+    assert same(resumed.ac, whole.ac)

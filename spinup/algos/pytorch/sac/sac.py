@@ -110,7 +110,7 @@ def sac_update(
 def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     """Create the SAC learner for the networks `ac`, used by the training loop below and by HER."""
     core.check_actor_critic(ac, run.action_space)
-    ac_targ = target_copy(ac)
+    ac_targ = target_copy(ac, "q1", "q2")  # the targets use the current policy
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
     critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
     q_optimizer = Adam(critics.parameters(), lr=lr)
