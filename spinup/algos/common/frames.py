@@ -73,13 +73,10 @@ class FrameRing(Ring):
             return n
         return (self.first + n) % self.max_size
 
-    def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the rows at the given indices, each field as a new array."""
-        return self.with_frames(super().take(index))
-
-    def with_frames(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return rows with the frames in place of their slots."""
-        rows = {name: x for name, x in rows.items() if name != _BEGUN}
+    def take(self, index: np.ndarray, entry: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return the rows at the given indices, or one entry of each, fields as new arrays."""
+        where: Any = index if entry is None else (index, entry)
+        rows = {name: x[where] for name, x in self.data.items() if name != _BEGUN}
         slots = np.stack([rows[name] for name in STACKS])  # all frames in one call
         rows.update(zip(STACKS, self.frames.data["frame"].take(slots, axis=0), strict=True))
         return rows
@@ -164,7 +161,9 @@ class FrameRing(Ring):
 def frame_ring(run: Any) -> Any:
     """Return the function that creates a run's `FrameRing` from a size and fields."""
     num_envs, obs_shape = run.streams[0].num_envs, run.observation_space.shape
+    k, n = obs_shape[0], run.config.get("n_step", 1)
     # A frame is looked up until its last stack is stored: k steps after it was new, and with n-step
-    # transitions n steps later. Twice that, because new episodes bring more frames.
-    window = 2 * num_envs * (obs_shape[0] + run.config.get("n_step", 1) + 1)
+    # transitions n steps later. Twice that, because new episodes bring more frames. As the ring has
+    # room for two windows, a trajectory of `n_steps` steps fits even if it shares no frames.
+    window = 2 * num_envs * max(k + n + 1, k * run.config.get("n_steps", 1))
     return partial(FrameRing, obs_shape=obs_shape, window=window)

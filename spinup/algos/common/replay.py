@@ -99,8 +99,10 @@ class Ring:
         self.changed(where[0] if n == 1 else where)
         return where
 
-    def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the rows at the given indices, each field as a new array."""
+    def take(self, index: np.ndarray, entry: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return the rows at the given indices, or one entry of each, fields as new arrays."""
+        if entry is not None:
+            return {name: x[index, entry] for name, x in self.data.items()}
         return {name: x.take(index, axis=0) for name, x in self.data.items()}
 
     def nth(self, n: np.ndarray) -> np.ndarray:
@@ -265,10 +267,6 @@ class ReplayBuffer:
 def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> Any:
     """Create a run's replay buffer from its spaces; check that it fits in memory."""
     space, act_space = run.observation_space, run.action_space
-    if run.streams[0].frame_stack > 1:
-        from spinup.algos.common.frames import frame_ring
-
-        kwargs["ring"] = frame_ring(run)
     buffer = buffer_class(
         space.shape,
         act_space.shape,
@@ -276,6 +274,7 @@ def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> A
         obs_dtype=stored_dtype(space),
         act_dtype=act_dtype(act_space),
         rng=run.seeds.generator("replay"),
+        ring=ring_for(run),
         **kwargs,
     )
     planned = min(buffer.ring.max_size, run.planned_steps)
@@ -289,6 +288,15 @@ def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> A
             "yellow",
         )
     return buffer
+
+
+def ring_for(run: Any) -> Callable[[int, Mapping[str, Field]], Ring]:
+    """Return what creates a run's ring from a size and fields; it stores each frame once."""
+    if run.streams[0].frame_stack == 1:
+        return Ring
+    from spinup.algos.common.frames import frame_ring
+
+    return frame_ring(run)
 
 
 def announce(run: Any, planned: int, nbytes: int) -> None:

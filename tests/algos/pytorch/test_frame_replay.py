@@ -52,6 +52,7 @@ KINDS = {
     "ddpg": {},
     "td3": {"num_envs": 2},
     "sac": {"vector": "async"},
+    "acer": {"n_steps": 5, "num_envs": 2},
 }
 
 
@@ -97,17 +98,17 @@ def test_a_run_is_the_same_whether_its_frames_are_stored_once_or_not(
         np.testing.assert_array_equal(rings[0].take(rows)[name], x)
 
 
-@pytest.mark.parametrize("kind", ["dqn_prioritized", "td3"])
+@pytest.mark.parametrize("kind", ["dqn_prioritized", "td3", "acer"])
 def test_a_resumed_run_with_frames_is_the_uninterrupted_one(train, tmp_path, rings, kind):
     # full long before its end, and short of frames, because episodes are short
-    settings = {"replay_size": 80, "save_freq": 1, "longest": 2}
+    settings = {"replay_size": 160, "save_freq": 1, "longest": 1}
     whole = run_of(train, kind, **settings, epochs=4)
     folder = {"output_dir": str(tmp_path / "parts"), "quiet": True}
     stop = {"on_epoch": lambda row, ac: row["Epoch"] == 1}
     run_of(train, kind, **settings, epochs=4, logger_kwargs=folder, **stop)
     rest = run_of(train, kind, **settings, epochs=4, logger_kwargs=folder, resume=True)
     assert len(rest.rows) == 4 and repr(rest.rows) == repr(whole.rows)
-    assert rings[0].size == rings[2].size < 80
+    assert rings[0].size == rings[2].size < rings[0].max_size
     for p, q in zip(rest.ac.parameters(), whole.ac.parameters(), strict=True):
         assert torch.equal(p, q)
 
@@ -126,6 +127,30 @@ def test_a_transition_whose_frames_are_gone_has_no_priority(train, rings, monkey
     monkeypatch.setattr(Priorities, "sample", check)
     run_of(train, "dqn_prioritized", longest=2, replay_size=80, epochs=4)
     assert len(seen) > 40 and seen[-1] < 80
+
+
+class Noise(Dot):
+    """Says that it stacks frames, and does not."""
+
+    frame_stack = 3
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Box(0, 255, (3, *SHAPE), np.uint8)
+
+    def screen(self):
+        return self.np_random.integers(250, size=(3, *SHAPE), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("algo", ["dqn", "acer"])
+@pytest.mark.filterwarnings("ignore:the replay buffer has room for only")
+def test_observations_that_only_claim_to_be_stacks_are_replayed_as_they_are(train, rings, algo):
+    small = {"acer": {"n_steps": 5, "replay_size": 10}, "dqn": {"replay_size": 40}}[algo]
+    assert len(train(algo, Noise, num_envs=2, epochs=3, **small).rows) == 3
+    (ring,) = rings
+    assert {"dqn": 1, "acer": 5}[algo] <= ring.size <= ring.max_size
+    newest = ring.take(ring.nth(np.arange(ring.size)))
+    assert len(np.unique(newest["obs"].reshape(-1, 75), axis=0)) == newest["rew"].size
 
 
 def test_a_run_says_how_large_its_buffer_will_be(train, monkeypatch):

@@ -29,7 +29,6 @@ from spinup.algos.pytorch.common.qnets import (
 from spinup.envs.bounds import require_finite_bounds, require_width
 from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
-from spinup.utils.memory import check_memory
 
 __all__ = [
     "Box",
@@ -240,6 +239,7 @@ class TrajectoryBuffer:
         rng: RNG for sampling; a new one by default.
         device: device of the batches.
         keep_bytes: whether batches hold images as bytes, not as floats.
+        ring: creates the arrays; see `replay.ReplayBuffer`.
     """
 
     def __init__(
@@ -254,6 +254,7 @@ class TrajectoryBuffer:
         rng=None,
         device="cpu",
         keep_bytes=False,
+        ring=replay.Ring,
     ):
         obs_field = (combined_shape(num_envs, obs_dim), obs_dtype)
         flag = ((num_envs,), np.bool_)
@@ -269,9 +270,10 @@ class TrajectoryBuffer:
         self.behavior = "mu" if continuous else "logmu"
         fields[self.behavior] = ((num_envs, act_dim), np.float32)
         self.num_envs, self.device, self.keep_bytes = num_envs, torch.device(device), keep_bytes
-        self.ring = replay.Ring(replay.check_count("size", size, num_envs) // num_envs, fields)
+        self.ring = ring(replay.check_count("size", size, num_envs) // num_envs, fields)
         self.rng = rng or np.random.default_rng()
         self._row = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in fields.items()}
+        self._last_obs = np.zeros(*obs_field)  # the observations after the newest row
 
     def __len__(self):
         return self.ring.size
@@ -284,6 +286,7 @@ class TrajectoryBuffer:
         arguments have no entry for it; None means that all streams took a step.
         """
         row = self._row
+        self._last_obs[:] = row["obs2"][0]
         took = slice(None) if took is None else took
         step = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done}
         for name, x in step.items():
@@ -298,10 +301,9 @@ class TrajectoryBuffer:
 
     def _mark_lost(self):
         """Mark as ended the episodes that could not be restored: the next `obs` does not follow."""
-        ring = self.ring
-        last = (ring.total - 1) % ring.max_size
-        before, now = ring.data["obs2"][last], self._row["obs"][0]
+        ring, before, now = self.ring, self._last_obs, self._row["obs"][0]
         if ring.total and not np.array_equal(before, now):
+            last = (ring.total - 1) % ring.max_size
             ring.data["ended"][last] |= (before != now).reshape(self.num_envs, -1).any(-1)
             ring.changed(last)
 
@@ -329,7 +331,7 @@ class TrajectoryBuffer:
         oldest = ring.total - ring.size
         rows = (oldest + first + np.arange(n_steps)[:, None]) % ring.max_size  # (n_steps, num_envs)
         streams = np.arange(self.num_envs)
-        found = {name: torch.from_numpy(x[rows, streams]) for name, x in ring.data.items()}
+        found = {name: torch.from_numpy(x) for name, x in ring.take(rows, streams).items()}
         kept = ("obs", "obs2") if self.keep_bytes else ()
         return {
             name: x.to(self.device).to(
@@ -346,6 +348,8 @@ class TrajectoryBuffer:
         """Continue from a saved buffer."""
         # version 0.1.0 stored the means as `logmu` too
         self.ring.load_state_dict(state["ring"], renamed={"logmu": self.behavior})
+        if self.ring.total:
+            self._row = self.ring.take(np.array([(self.ring.total - 1) % self.ring.max_size]))
         self.rng.bit_generator.state = state["rng"]
 
 
@@ -363,9 +367,10 @@ def make_trajectory_buffer(run, replay_size):
         rng=run.seeds.generator("replay"),
         device=run.device,
         keep_bytes=takes_bytes(run.ac),
+        ring=replay.ring_for(run),
     )
     rows = min(buffer.ring.max_size, run.planned_steps // num_envs)
-    check_memory(f"a replay buffer of {rows * num_envs} transitions", rows * buffer.ring.row_bytes)
+    replay.announce(run, rows * num_envs, buffer.ring.bytes_for(rows))
     run.track(buffer=buffer)
     return buffer
 
