@@ -44,6 +44,7 @@ _FEW = {
     "update_after": 10,
     "update_every": 5,
     "num_test_episodes": 1,
+    "anneal_lr": False,  # such runs can be made longer
 }
 ENVS = {
     "her": "spinup/BitFlip-v0",

@@ -173,7 +173,13 @@ SENSITIVE = {
     "ppo": {"pi_lr": 0.05, "train_pi_iters": 5, "target_kl": 0.5},
     "trpo": {"delta": 2.0, "damping_coeff": 1e-3, "backtrack_coeff": 0.8},
     "sac": {"alpha": "auto"},
-    "dqn": {"prioritized": True, "target_update_every": 10, "eps_steps": 40, "q_lr": 0.3},
+    "dqn": {
+        "prioritized": True,
+        "target_update_every": 10,
+        "eps_steps": 40,
+        "q_lr": 0.3,
+        "anneal_lr": False,
+    },
     "acer": {"n_steps": 4, "pi_lr": 0.05, "q_lr": 0.05, "delta": 1e-3, "replay_ratio": 2.0},
 }
 # What says where, how or on what a run is carried out, and is held by other tests.

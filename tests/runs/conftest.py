@@ -31,7 +31,13 @@ _UPDATES = {
     "update_every": 10,
     "updates_per_step": 0.25,
 }
-_DQN = {"n_step": 3, "prioritized": True, "eps_steps": 200, "target_update_every": 7}
+_DQN = {
+    "anneal_lr": False,
+    "n_step": 3,
+    "prioritized": True,
+    "eps_steps": 200,
+    "target_update_every": 7,
+}
 # Each of them, where it is tried, and with what.
 OFF_POLICY = {
     "ddpg": ("HalfCheetah-v5", {**_REPLAY, **_UPDATES}),

@@ -74,8 +74,8 @@ def as_graphs(on_cpu, monkeypatch):
         ("td3", {}, 2),  # with and without a step of the policy
         ("sac", {}, 1),
         ("sac", {"alpha": "auto"}, 1),
-        ("dqn", {"target_update_every": 3, "max_grad_norm": 0.5}, 2),
-        ("dqn", {"prioritized": True}, 1),
+        ("dqn", {"target_update_every": 3, "max_grad_norm": 0.5, "anneal_lr": False}, 2),
+        ("dqn", {"prioritized": True, "anneal_lr": False}, 1),
         ("dqn", {"anneal_lr": True}, 1),
     ],
     ids=["ddpg", "td3", "sac", "sac_auto", "dqn", "dqn_prioritized", "dqn_annealed"],
@@ -94,7 +94,7 @@ def test_repeating_a_recorded_update_is_training(train, as_graphs, tmp_path, alg
     for a, b, c in zip(*(r.ac.parameters() for r in (fast, halves, plain)), strict=True):
         assert torch.equal(a, b)
         # a learning rate in a float32 tensor rounds differently
-        torch.testing.assert_close(a, c, atol=1e-6 if "anneal_lr" in settings else 0, rtol=0)
+        torch.testing.assert_close(a, c, atol=1e-6 if settings.get("anneal_lr") else 0, rtol=0)
 
 
 def test_recording_leaves_no_trace(on_cpu):

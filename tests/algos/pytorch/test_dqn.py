@@ -463,7 +463,10 @@ def test_the_learning_rate_falls_to_zero_when_asked(train, monkeypatch):
     train("dqn", "CartPole-v1", **SMALL, epochs=4, anneal_lr=True, q_lr=0.01)
     assert sorted(set(rates), reverse=True) == pytest.approx([0.01, 0.0075, 0.005, 0.0025])
     rates.clear()
-    train("dqn", "CartPole-v1", **SMALL, epochs=2, q_lr=0.01)
+    train("dqn", "CartPole-v1", **SMALL, epochs=2, q_lr=0.01)  # it is the default
+    assert sorted(set(rates)) == pytest.approx([0.005, 0.01])
+    rates.clear()
+    train("dqn", "CartPole-v1", **SMALL, epochs=2, q_lr=0.01, anneal_lr=False)
     assert set(rates) == {0.01}
 
 

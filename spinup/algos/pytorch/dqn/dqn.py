@@ -156,7 +156,7 @@ def dqn(
     prio_beta: float = 0.4,
     prio_beta_steps: int = 100000,
     max_grad_norm: float | None = None,
-    anneal_lr: bool = False,
+    anneal_lr: bool = True,
     updates_per_step: float = 0.25,
     num_envs: int = 1,
     vector: Literal["sync", "async"] = "sync",
@@ -201,7 +201,8 @@ def dqn(
         prio_beta: initial exponent of the importance weights in the loss. 1 corrects the sampling
             bias fully; 0.4 to 1.
         prio_beta_steps: environment steps over which prio_beta rises to 1; the whole run is usual.
-        anneal_lr: decrease the learning rate linearly to zero over the run.
+        anneal_lr: decrease the learning rate linearly to zero over the run, so that the policy
+            settles. A resumed run then needs the same number of epochs.
 
     Returns:
         The trained network.
