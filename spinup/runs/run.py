@@ -428,6 +428,10 @@ class Run:
     def seed_backend(self, rng: np.random.Generator) -> None:
         """Seed the backend's global RNG, if it has one, with a number drawn from `rng`."""
 
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Join numbers that updates measured into one vector, on the device where they are."""
+        return self.to_array(parts)
+
     def to_array(self, parts: Sequence[Any]) -> np.ndarray:
         """Join the numbers that updates measured into one vector; backends also accept tensors."""
         return np.concatenate([np.zeros(0, np.float32), *(np.reshape(p, -1) for p in parts)])

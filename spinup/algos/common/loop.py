@@ -42,6 +42,9 @@ from spinup.utils.mpi_tools import any_process
 
 Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
+# Measurements are joined after this many updates: garbage collection visits every small tensor.
+_JOIN_EVERY = 100
+
 
 class Policy(Protocol):
     """The interface that `Loop.act` needs from a policy."""
@@ -91,6 +94,7 @@ class Loop:
         self._restored = False
         self._update_rng = run.seeds.generator("update")
         self._measured: dict[str, list[Any]] = {name: [] for name in (*self.values, *self.losses)}
+        self._joined: dict[str, list[Any]] = {name: [] for name in self._measured}
         self._tests: dict[str, np.ndarray] = {}
         self._to_env = env_actions(self.streams.action_space)
         self._terminated = self._next_obs = np.zeros(0)
@@ -226,6 +230,11 @@ class Loop:
         self._changed = True
         for name, value in info.items():
             self._measured[name].append(value)
+        if self.updates % _JOIN_EVERY == 0:
+            for name, values in self._measured.items():
+                if values:
+                    self._joined[name].append(self.run.join(values))
+                    values.clear()
 
     # ---- test episodes -------------------------------------------------------------------------
 
@@ -288,7 +297,8 @@ class Loop:
         logger.log_tabular("Time", run.seconds())
         row = dict(logger.log_current_row)
         logger.dump_tabular()
-        self._measured = {name: [] for name in self._measured}
+        for values in (*self._measured.values(), *self._joined.values()):
+            values.clear()
         self._tests = {}
         run.show_progress(average)
         run.after_row(row)
@@ -309,7 +319,10 @@ class Loop:
 
     def _measured_arrays(self) -> dict[str, np.ndarray]:
         """Return what this epoch's updates measured; stop the run if a value is not finite."""
-        arrays = {name: self.run.to_array(parts) for name, parts in self._measured.items()}
+        arrays = {
+            name: self.run.to_array(self._joined[name] + self._measured[name])
+            for name in self._measured
+        }
         for name, array in arrays.items():
             if array.size:
                 self.run.check_finite(name, float(array.mean()))
@@ -339,4 +352,4 @@ class Loop:
         self._before, self.updates = state["before"], state["updates"]
         self._changed = state["acted_after"] != self.updates
         self._update_rng.bit_generator.state = state["update_rng"]
-        self._measured = {k: [v] if v.size else [] for k, v in state["measured"].items()}
+        self._joined = {k: [v] if v.size else [] for k, v in state["measured"].items()}

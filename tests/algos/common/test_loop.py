@@ -19,6 +19,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import nn
 
 from spinup import registry
+from spinup.algos.common import loop as loop_module
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.common.run import TorchRun
@@ -510,7 +511,10 @@ def read(run):
     return [dict(zip(names, map(float, x.split("\t")), strict=True)) for x in lines[1:]]
 
 
-def test_the_row_of_an_epoch_says_what_its_updates_measured(play):
+@pytest.mark.parametrize("join_every", [1, 3, 100])
+def test_the_row_of_an_epoch_says_what_its_updates_measured(play, monkeypatch, join_every):
+    monkeypatch.setattr(loop_module, "_JOIN_EVERY", join_every)
+
     def update(loop):
         k = float(loop.updates)
         return {"QVals": np.array([k, -k]), "LossQ": k}
@@ -826,8 +830,9 @@ def learn(in_run, tmp_path):
 
 # in the random steps, in the second epoch, in its last step, and in its test episodes
 @pytest.mark.parametrize("stop", [("step", 1), ("step", 17), ("step", 24), ("test", 11)])
-def test_a_loop_that_was_stopped_continues_with_the_next_step(learn, stop):
+def test_a_loop_that_was_stopped_continues_with_the_next_step(learn, stop, monkeypatch):
     whole = learn("whole")
+    monkeypatch.setattr(loop_module, "_JOIN_EVERY", 5)  # joining changes nothing
     assert len(whole.taken) == 36 and len(whole.rows) == 3
     assert whole.updates == updates_by_the_rule(72, 2, 4, 3, 0.5)
     first = learn("stopped", stop)

@@ -1,11 +1,14 @@
 """Whole runs of the off-policy algorithms: spaces of all shapes, policies that load and repeat."""
 
+import math
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
+from spinup.algos.common import loop as loop_module
 from spinup.algos.pytorch.ddpg import core
 from spinup.envs import make_env
 from spinup.policies.loading import load_policy_and_env
@@ -148,3 +151,14 @@ def test_a_run_that_ends_before_its_first_gradient_step_says_so(train, tmp_path,
         )
         assert np.isnan(run.rows[0]["LossQ"]) == expected
         assert (said in capsys.readouterr().out) == expected
+
+
+@pytest.mark.parametrize("algo", ["td3", "her"])
+def test_joining_measurements_along_the_way_changes_no_bit_of_the_log(train, monkeypatch, algo):
+    rows = []
+    for every in (10**9, 7):
+        monkeypatch.setattr(loop_module, "_JOIN_EVERY", every)
+        rows.append(train(algo, None, epochs=2, steps_per_epoch=60).rows)
+    assert rows[0] == rows[1]
+    name = "SuccessRate" if algo == "her" else "LossPi"
+    assert all(math.isfinite(row[name]) for row in rows[0])

@@ -105,6 +105,12 @@ class TorchRun(Run):
         if self.device.type != "cpu":
             getattr(torch, self.device.type).manual_seed(seed)
 
+    def join(self, parts):
+        """Join tensors on any device into one vector there, without waiting for it; or arrays."""
+        if isinstance(parts[0], torch.Tensor):
+            return torch.cat([p.reshape(-1) for p in parts])
+        return super().join(parts)
+
     def to_array(self, parts):
         """Join tensors on any device, and arrays, into one vector, with a single transfer."""
         arrays = [p for p in parts if not isinstance(p, torch.Tensor)]
