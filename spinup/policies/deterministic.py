@@ -13,6 +13,7 @@ from torch import nn
 
 from spinup.algos.pytorch.common import nets
 from spinup.envs.space_json import space_from_json
+from spinup.envs.spaces import is_image
 from spinup.policies.activations import activation
 from spinup.policies.tf_policies import act_in_numpy
 from spinup.utils.errors import SpinupError
@@ -38,6 +39,8 @@ class DeterministicPolicy(nn.Module):
                 f"{type(inner).__name__} cannot be exported because it has neither a module pi nor "
                 "a module q: add one of them"
             )
+        # The policy may read through an encoder that belongs to a critic (`images.Shared`).
+        self.encoder = getattr(getattr(self.actor, "obs_filter", None), "encoder", None)
         dtype = np.dtype(action_space.dtype).name
         if dtype not in _DTYPES:
             raise SpinupError(
@@ -171,8 +174,15 @@ def observations_like(space, rng, n=64):
     """Draw observations for comparing two policies: typical ones, large ones and the bounds.
 
     Returns a list of float32 arrays (rows, *shape), one array per kind of observation. Bounds
-    beyond 1e6 are clipped to 1e6.
+    beyond 1e6 are clipped to 1e6. Images have their own dtype.
     """
+    if is_image(space):
+        low, high, shape = space.low, space.high, (n, *space.shape)
+        dense = rng.integers(low.astype(int), high.astype(int) + 1, shape)
+        sparse = np.where(rng.random(shape) < 0.05, high, low)
+        halves = np.where(rng.random((n, *[1] * len(space.shape))) < 0.5, dense, high)
+        groups = [dense, sparse, halves, np.stack([low, high])]
+        return [group.astype(space.dtype) for group in groups]
     low, high = (np.clip(x, -1e6, 1e6).astype(np.float32) for x in (space.low, space.high))
     narrow = [np.clip(x, -10, 10) for x in (low, high)]
     usual = rng.normal(size=(n, *space.shape))

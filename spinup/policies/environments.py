@@ -142,6 +142,7 @@ def given_env(env: Any, env_kwargs: Mapping[str, Any] | None, render_mode: str |
 
 def check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
     from spinup.envs import space_from_json
+    from spinup.envs.spaces import is_image
 
     for name in ("observation_space", "action_space"):
         saved, here = space_from_json(meta[name]), getattr(env, name)
@@ -150,7 +151,10 @@ def check_spaces_agree(meta: dict[str, Any], env: Any) -> None:
             for size in ("shape", "n", "nvec", "start")
         )
         # Bounds are not compared, because they make no difference to the network.
-        if type(saved).__name__ != type(here).__name__ or not same_size:
+        same_type = type(saved).__name__ == type(here).__name__
+        if is_image(saved):  # an encoder scales them
+            same_type = same_type and saved.dtype == here.dtype
+        if not same_type or not same_size:
             raise SpinupError(
                 f"the policy was trained with the {name.replace('_', ' ')} {saved}, but this "
                 f"environment has {here}: pass its training environment with env=... (--env)"

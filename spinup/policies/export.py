@@ -58,8 +58,9 @@ def export_onnx(
     """Write a run's deterministic policy as an ONNX model.
 
     The model's input `obs` is a batch of observations as `adapt_env` returns them (dicts
-    flattened); its output `action` is a batch of the environment's actions. A failure leaves no new
-    file and does not change an existing one.
+    flattened), as float32; images, which an encoder reads, have the dtype of their space. Its
+    output `action` is a batch of the environment's actions. A failure leaves no new file and does
+    not change an existing one.
 
     Args:
         fpath: Run directory.
@@ -188,7 +189,8 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
     import onnx
     import torch
 
-    example = torch.zeros(2, *observation_space.shape)
+    dtype = _input_dtype(module, observation_space)
+    example = torch.as_tensor(np.zeros((2, *observation_space.shape), dtype))
     batch = torch.export.Dim("batch")
     try:
         with _quiet(), torch.no_grad():
@@ -221,6 +223,13 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
     onnx.helper.set_model_props(model, metadata)
     onnx.checker.check_model(model)
     return model
+
+
+def _input_dtype(module: Any, observation_space: Any) -> Any:
+    """Return the dtype of the model's input: bytes or flags for an encoder, else float32."""
+    from spinup.algos.pytorch.common.layers import takes_bytes
+
+    return observation_space.dtype if takes_bytes(module) else np.float32
 
 
 def _plain(module: Any) -> Any:
@@ -273,8 +282,9 @@ def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
     get_action = make_get_action(ac, deterministic=True)
     session = _session(path)
     groups = observations_like(observation_space, np.random.default_rng(0))
+    dtype = _input_dtype(module, observation_space)
     reports = []
-    for obs in groups:
+    for obs in (group.astype(dtype) for group in groups):
         wanted = np.stack([np.asarray(get_action(o)) for o in obs])
         found = _run(session, obs)
         if found.shape != wanted.shape or found.dtype != wanted.dtype:

@@ -17,6 +17,7 @@ from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.dqn import core as dqn_core
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.envs import space_to_json
+from spinup.envs.spaces import is_image
 from spinup.policies import export, loading
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
@@ -38,9 +39,9 @@ def save(folder, ac, observation_space, action_space, ac_kwargs):
     return folder
 
 
-def actions_of(path, obs):
+def actions_of(path, obs, dtype=np.float32):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (action,) = session.run(None, {"obs": np.asarray(obs, dtype=np.float32)})
+    (action,) = session.run(None, {"obs": np.asarray(obs, dtype=dtype)})
     return action
 
 
@@ -84,6 +85,7 @@ def test_every_algorithm_is_exported_and_acts_the_same(runs, tmp_path, algo, cap
 
 
 VECTOR = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+ATARI = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 IMAGE = spaces.Box(0, 255, (4, 5, 2), np.uint8)
 UNEVEN = spaces.Box(np.array([-1, 0, 5], np.float32), np.array([2, 0.5, 6], np.float32))
 CASES = {
@@ -104,6 +106,15 @@ CASES = {
     "coins": (nets.MLPActorCritic, VECTOR, spaces.MultiBinary([2, 2]), {"activation": "elu"}),
     "squashed": (sac_core.MLPActorCritic, VECTOR, UNEVEN, {}),
     "dueling": (dqn_core.MLPQNetwork, VECTOR, spaces.Discrete(4), {"dueling": True}),
+    "flattened image": (nets.MLPActorCritic, IMAGE, spaces.Discrete(3), {"encoder": "flat"}),
+    "flags, dueling": (
+        dqn_core.MLPQNetwork,
+        spaces.Box(0, 1, (10, 10, 4), np.bool_),
+        spaces.Discrete(4),
+        {"dueling": True},
+    ),
+    "image of the critics": (sac_core.MLPActorCritic, IMAGE, UNEVEN, {}),
+    "Atari": (dqn_core.MLPQNetwork, ATARI, spaces.Discrete(4), {"hidden_sizes": []}),
     "one number": (nets.MLPActorCritic, spaces.Box(-1, 1, (1,)), spaces.Box(-9, 9, (1,)), {}),
 }
 
@@ -117,17 +128,27 @@ def test_spaces_and_normalizers_are_folded_in(tmp_path, case):
         named["activation"] = {"relu": nn.ReLU, "elu": nn.ELU}[more["activation"]]
     torch.manual_seed(3)
     ac = cls(observation_space, action_space, **named)
+    image = is_image(observation_space)
+    if image:  # so that the action depends on the image from the start
+        for p in ac.parameters():
+            p.data *= p.ndim > 1
     if more.get("normalize_obs"):
         rows = torch.randn(100, 3) * torch.tensor([1.0, 50.0, 0.01]) + torch.tensor([3.0, 0, 9])
         ac.pi.obs_filter.update(ac.pi.obs_filter.batch_sums(rows))
     run = save(tmp_path / "run", ac, observation_space, action_space, ac_kwargs)
     report = export.export_onnx(run, tmp_path / "p.onnx")
-    assert report.observations == 339
+    assert report.observations == (194 if image else 339)
     assert report.difference < 1e-5
     get_action = loading.load_pytorch_policy(run, deterministic=True)
-    obs = np.random.default_rng(2).normal(size=(50, *observation_space.shape)) * 30 + 5
-    obs = obs.astype(np.float32)
-    found, wanted = actions_of(tmp_path / "p.onnx", obs), np.stack([get_action(o) for o in obs])
+    rng = np.random.default_rng(2)
+    obs = rng.normal(size=(50, *observation_space.shape)) * 30 + 5
+    if image:  # whose rows differ in brightness
+        rows = rng.random((50, observation_space.shape[0], 1, 1)) ** 4
+        obs = np.floor(rng.random(obs.shape) * rows * (float(observation_space.high.max()) + 1))
+    dtype = observation_space.dtype if image else np.float32
+    obs = obs.astype(dtype)
+    found = actions_of(tmp_path / "p.onnx", obs, dtype)
+    wanted = np.stack([get_action(o) for o in obs])
     assert found.dtype == action_space.dtype == wanted.dtype
     assert all(action_space.contains(a) for a in found)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
 from spinup.algos.pytorch.td3.td3 import td3_update
 from spinup.envs import make_env
+from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
 
 ATARI = spaces.Box(0, 255, (4, 84, 84), np.uint8)
@@ -344,3 +346,44 @@ def test_td3_steps_change_the_encoder_only_through_the_critics():
     td3_update(ac, ac_targ, pi_optimizer, q_optimizer, batch, limits)
     assert all(map(torch.equal, encoder.parameters(), before[1]))  # its learning rate is zero
     assert not all(map(torch.equal, ac.parameters(), before[0]))
+
+
+# ---- the saved policy ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo, env", EVERY, **NAMES)
+def test_a_saved_policy_loads_and_acts_on_images(train, algo, env):
+    run = train(algo, env, ac_kwargs={}, num_test_episodes=0)
+    made, get_action = load_policy_and_env(run.dir, deterministic=True)
+    own = make_get_action(run.ac, deterministic=True)
+    acts = []
+    for seed in range(10):
+        o, _ = made.reset(seed=seed)
+        acts.append((get_action(o), own(o)))
+        made.step(acts[-1][0])
+    np.testing.assert_allclose(*zip(*acts, strict=True), rtol=1e-5, atol=1e-6)
+
+
+def test_a_saved_policy_names_its_encoder_and_needs_a_users_own(train):
+    run = train("dqn", DISCRETE, ac_kwargs={"encoder": "flat", "hidden_sizes": (8,)})
+    meta = json.loads((run.dir / "pyt_save" / "policy.json").read_text())
+    assert meta["ac_kwargs"] == {"encoder": "flat", "hidden_sizes": [8]}
+    load_policy_and_env(run.dir)
+    run = train("dqn", DISCRETE, ac_kwargs={"encoder": Mean})
+    with pytest.raises(SpinupError, match="encoder"):
+        load_policy_and_env(run.dir)
+    own = functools.partial(MLPQNetwork, encoder=Mean)
+    env, get_action = load_policy_and_env(run.dir, actor_critic=own)
+    assert get_action(env.reset(seed=0)[0]) in (0, 1)
+
+
+def test_an_environment_with_other_bytes_is_not_the_one_the_policy_knows(train):
+    run = train("dqn", DISCRETE, ac_kwargs={})
+
+    class Floats(type(make_env(DISCRETE).unwrapped)):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = spaces.Box(0.0, 1.0, (10, 10, 4))
+
+    with pytest.raises(SpinupError, match="trained with the observation space"):
+        load_policy_and_env(run.dir, env=Floats)

@@ -171,8 +171,12 @@ class Shared(nn.Module):
         self._encoder = (encoder,)  # in a tuple, so that torch does not register it
         self.trains, self.features, self.takes_bytes = trains, encoder.features, encoder.takes_bytes
 
+    @property
+    def encoder(self):
+        """The other network's encoder."""
+        return self._encoder[0]
+
     def forward(self, obs):
         """Return features: (..., *shape) -> (..., features)."""
-        (encoder,) = self._encoder
         with torch.set_grad_enabled(self.trains and torch.is_grad_enabled()):
-            return encoder(obs)
+            return self.encoder(obs)
