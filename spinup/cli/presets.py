@@ -7,6 +7,7 @@ CartPole-v1` trains with it. `reached.json` records what three seeds reached in 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def shipped(algo: str, name: str) -> Path | None:
     """
     if Path(name).exists():
         return None
-    plain = name.removeprefix("spinup/").removesuffix(".json").removeprefix(f"{algo}-")
+    plain = re.sub(r"^(spinup|ALE|MinAtar)/", "", name)
+    plain = plain.removesuffix(".json").removeprefix(f"{algo}-")
     return FOLDER / f"{algo}-{plain}.json" if plain in names(algo) else None
 
 

@@ -79,7 +79,7 @@ ARGUMENTS: Mapping[str, Argument] = MappingProxyType(
         "max_ep_len": Argument(
             Number(1, whole=True, endless=True),
             "steps after which an episode is truncated; the rest of its return is estimated. 200 "
-            "to 1000.",
+            "to 1000. In Atari games, the default means 27,000.",
         ),
         "logger_kwargs": Argument(
             _DICT, "keyword arguments of `EpochLogger`, such as output_dir, exp_name and sinks."
