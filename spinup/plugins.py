@@ -11,7 +11,9 @@ algorithms are found by reading the packages' metadata; nothing is imported unti
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
@@ -100,7 +102,13 @@ def find(name: str) -> Algorithm | None:
 def _entry_points() -> tuple[metadata.EntryPoint, ...]:
     # A folder in the working directory must not add commands: it may have been downloaded.
     with installed_only():
-        return tuple(metadata.entry_points(group=GROUP))
+        return _entry_points_on(tuple(sys.path))
+
+
+@functools.cache
+def _entry_points_on(path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
+    """Read the metadata of all packages on Python's search path, which is `path`, once."""
+    return tuple(metadata.entry_points(group=GROUP))
 
 
 def _load(entry: metadata.EntryPoint) -> Algorithm:

@@ -322,6 +322,23 @@ def test_metadata_in_the_working_directory_adds_no_command(tmp_path, monkeypatch
     assert registry.find("bad_one") is None
 
 
+def test_metadata_is_read_once_for_a_search_path(tmp_path, monkeypatch):
+    read, scans = plugins.metadata.entry_points, []
+
+    def counted(**kwargs):
+        scans.append(kwargs)
+        return read(**kwargs)
+
+    monkeypatch.setattr(plugins.metadata, "entry_points", counted)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for _ in range(3):
+        assert "bad_one" not in registry.outside() and registry.find("bad_one") is None
+    assert len(scans) == 1
+    broken(tmp_path, monkeypatch, "")  # a new folder on the path
+    assert "bad_one" in registry.outside() and "bad_one" in registry.outside()
+    assert len(scans) == 2
+
+
 def test_importing_spinup_reads_no_metadata():
     code = (
         "import sys, spinup, spinup.registry as r; r.resolve('ppo'); spinup.SpinupError\n"
