@@ -11,7 +11,6 @@ was seen, how it affects learning, and what to change.
 from __future__ import annotations
 
 import copy
-import random
 import re
 import sys
 import time
@@ -33,6 +32,7 @@ from spinup.envs.old_interface import InterfaceAdapter
 from spinup.envs.space_adapter import SpaceAdapter
 from spinup.envs.spaces import is_image, name_of, observation_fault
 from spinup.utils.errors import SpinupError, one_line, printable
+from spinup.utils.seeding import global_state, same_global_state, set_global_state
 from spinup.utils.serialization_utils import short_repr
 
 __all__ = ["Checkup", "Finding", "check_env", "examine"]
@@ -149,12 +149,12 @@ def _maker(env: Any) -> tuple[Callable[[], Any], bool]:
 @contextmanager
 def _globals_restored() -> Iterator[None]:
     """Leave the global generators as they were: a check must not change what follows it."""
-    before = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")
+    before = global_state(torch)
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+        set_global_state(before, torch)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -212,14 +212,6 @@ def _difference(env: Any, episode: _Episode, acts: Sequence[Any] | None = None) 
     return None
 
 
-def _global_state() -> list[Any]:
-    """Return the state of every global generator that an environment might draw from."""
-    numpy = np.random.get_state(legacy=False)
-    state: list[Any] = [random.getstate(), str(numpy["state"])]
-    torch = sys.modules.get("torch")
-    return state + ([torch.get_rng_state().numpy().tobytes()] if torch else [])
-
-
 # ---------------------------------------------------------------------------------------------
 # The checks
 # ---------------------------------------------------------------------------------------------
@@ -237,10 +229,11 @@ def _examine(fresh: Callable[[], Any], found: Checkup, steps: int, seed: int) ->
         _note_old_interface(found, env)
     if observation_fault(raw.observation_space):
         return
-    before, began = _global_state(), time.perf_counter()
+    torch = sys.modules.get("torch")
+    before, began = global_state(torch), time.perf_counter()
     episodes = _episodes(found, env, steps, seed)
     seconds = time.perf_counter() - began
-    drew = _global_state() != before
+    drew = not same_global_state(global_state(torch), before)
     if not episodes:
         return
     found.summary = _summary(episodes, seconds)

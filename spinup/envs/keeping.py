@@ -23,7 +23,7 @@ from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import vector
 
 from spinup.envs.adapter import layers
-from spinup.utils.seeding import global_state, set_global_state
+from spinup.utils.seeding import global_state, same_global_state, set_global_state
 
 __all__ = ["Kept"]
 
@@ -71,8 +71,8 @@ class Kept:
         early = self._marked is None  # an environment may have no state before its first reset
         self._marked = [[layer.name, layer.read(early)] for layer in self._layers]
         if self._draws or self._watched:
-            now = self._global_state()
-            self._draws = self._draws or (self._globals is not None and _differ(now, self._globals))
+            now, before = global_state(self._torch), self._globals
+            self._draws |= before is not None and not same_global_state(now, before)
             self._watched = max(self._watched - 1, 0)
             self._globals = now
         else:
@@ -84,7 +84,7 @@ class Kept:
         The global RNGs are part of it only if something has drawn from them.
         """
         drawn = self._globals is not None and (
-            self._draws or _differ(self._global_state(), self._globals)
+            self._draws or not same_global_state(global_state(self._torch), self._globals)
         )
         if not self._marked and not drawn:
             return None
@@ -114,14 +114,8 @@ class Kept:
                     del saved[i]
                     break
         if state["globals"] is not None and (self._watched or self._draws):
-            set_global_state(state["globals"])
-            if self._torch is not None and "torch" in state["globals"]:
-                self._torch.set_rng_state(state["globals"]["torch"])
+            set_global_state(state["globals"], self._torch)
             self._draws = True
-
-    def _global_state(self) -> dict[str, Any]:
-        state = global_state()
-        return state if self._torch is None else {**state, "torch": self._torch.get_rng_state()}
 
 
 class _Layer:
@@ -241,14 +235,3 @@ def _copy(value: Any) -> Any:
 def _check_shape(name: str, old: Any, new: Any) -> None:
     if np.shape(old) != np.shape(new):
         raise ValueError(f"{name} has shape {np.shape(new)}, not {np.shape(old)}")
-
-
-def _differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return _bytes(a) != _bytes(b)
-
-
-def _bytes(state: dict[str, Any]) -> list[bytes]:
-    words, keys = state["python"]["words"], state["numpy"]["keys"]
-    rest = (state["python"]["gauss"], *(state["numpy"][k] for k in ("pos", "has", "cached")))
-    torch = [state["torch"].numpy().tobytes()] if "torch" in state else []
-    return [words.tobytes(), keys.tobytes(), repr(rest).encode(), *torch]

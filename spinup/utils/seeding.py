@@ -49,18 +49,30 @@ def seed_globals(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
-def global_state() -> dict[str, Any]:
-    """Return the state of Python's and NumPy's global RNGs, as plain data."""
+def global_state(torch: Any = None) -> dict[str, Any]:
+    """Return the state of Python's, NumPy's and (given the module) torch's global RNG."""
     version, words, gauss = random.getstate()
     name, keys, pos, has_gauss, cached = np.random.get_state()
     return {
         "python": {"version": version, "words": np.array(words, dtype=np.uint64), "gauss": gauss},
         "numpy": {"name": name, "keys": keys, "pos": pos, "has": has_gauss, "cached": cached},
+        **({} if torch is None else {"torch": torch.get_rng_state()}),
     }
 
 
-def set_global_state(state: dict[str, Any]) -> None:
+def set_global_state(state: dict[str, Any], torch: Any = None) -> None:
     """Restore a state returned by `global_state`."""
     py, npy = state["python"], state["numpy"]
     random.setstate((py["version"], tuple(int(w) for w in py["words"]), py["gauss"]))
     np.random.set_state((npy["name"], npy["keys"], npy["pos"], npy["has"], npy["cached"]))
+    if torch is not None and "torch" in state:
+        torch.set_rng_state(state["torch"])
+
+
+def same_global_state(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Return whether two states returned by `global_state` are equal."""
+    pairs = [(a[kind], b[kind]) for kind in ("python", "numpy")]
+    numbers = [(x[name], y[name]) for x, y in pairs for name in x]
+    if "torch" in a:
+        numbers.append((a["torch"], b["torch"]))
+    return all(np.array_equal(x, y) for x, y in numbers)

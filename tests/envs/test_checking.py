@@ -5,6 +5,7 @@ import random
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 import spinup
@@ -52,6 +53,11 @@ class GlobalRandom(Sound):
 class PythonRandom(Sound):
     def observe(self):
         return np.array([self.x, random.random()], np.float32)
+
+
+class TorchRandom(Sound):
+    def reward(self):
+        return float(torch.rand(()))
 
 
 class Unseeded(Sound):
@@ -240,6 +246,7 @@ class OldStyle(Sound):
 ZOO = [
     (GlobalRandom, "global random numbers", False, "self.np_random"),
     (PythonRandom, "global random numbers", False, "self.np_random"),
+    (TorchRandom, "global random numbers", False, "self.np_random"),
     (Unseeded, "seed", False, "a different observation"),
     (NoisyReward, "seed", False, "a different reward"),
     (Curriculum, "memory", False, "keeps something from earlier episodes"),
@@ -320,10 +327,12 @@ def test_an_instance_is_played_and_left_open():
 def test_nothing_is_printed_or_warned_and_global_generators_are_left_alone(capfd, recwarn):
     random.seed(3)
     np.random.seed(3)
-    before = random.getstate(), str(np.random.get_state())
+    before = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
     check_env(GlobalRandom)
+    check_env(TorchRandom)
     check_env(OldStyle)
-    assert (random.getstate(), str(np.random.get_state())) == before
+    after = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
+    assert after == before
     assert list(recwarn) == [] and capfd.readouterr() == ("", "")
 
 

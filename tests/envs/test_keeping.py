@@ -176,7 +176,7 @@ def test_copying_the_global_generators_stops_where_no_environment_draws_from_the
     from spinup.envs import keeping
 
     original = keeping.global_state
-    monkeypatch.setattr(keeping, "global_state", lambda: calls.append(1) or original())
+    monkeypatch.setattr(keeping, "global_state", lambda torch: calls.append(1) or original(torch))
     streams = make_streams(cartpole, 1, seq, 10)
     play(streams, np.random.default_rng(1), 200)
     assert len(calls) == 3

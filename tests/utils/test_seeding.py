@@ -6,9 +6,16 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
 from spinup.utils import seeding
-from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
+from spinup.utils.seeding import (
+    Seeds,
+    global_state,
+    same_global_state,
+    seed_globals,
+    set_global_state,
+)
 
 PURPOSES = ["init", "env", "explore", "replay", "eval", "minibatch", "global"]
 
@@ -99,6 +106,25 @@ def test_global_generators_are_put_back_exactly(odd):
     random.random()
     set_global_state(state)
     assert draws() == want
+
+
+def test_one_draw_from_any_global_generator_makes_a_difference():
+    seed_globals(0)
+    random.gauss(0, 1)  # the second Gaussian is cached
+    np.random.normal()
+    for draw in (
+        random.random,
+        lambda: random.gauss(0, 1),
+        np.random.random,
+        np.random.normal,
+        lambda: torch.rand(()),
+    ):
+        before = global_state(torch)
+        assert same_global_state(global_state(torch), before)
+        draw()
+        assert not same_global_state(global_state(torch), before)
+        set_global_state(before, torch)
+        assert same_global_state(global_state(torch), before)
 
 
 def test_the_global_state_is_plain_data():
