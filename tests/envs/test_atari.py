@@ -216,3 +216,51 @@ def test_it_can_be_pickled_and_checked():
     env = pickle.loads(pickle.dumps(make_env(ID)))
     assert env.reset(seed=0)[0].shape == (4, 84, 84)
     assert [f.what for f in examine(ID, steps=200).findings if f.serious] == []
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_run_that_crashed_continues_exactly(algo, tmp_path, monkeypatch):
+    import spinup
+
+    own = {
+        "ppo": {"train_pi_iters": 1, "train_v_iters": 1},
+        "dqn": {
+            "start_steps": 50,
+            "update_after": 60,
+            "batch_size": 4,
+            "replay_size": 200,
+            "num_test_episodes": 0,
+            "save_freq": 1,
+        },
+    }[algo]
+
+    def train(name, **more):
+        getattr(spinup, f"{algo}_pytorch")(
+            lambda: make_env(ID, {"img_height": 36, "img_width": 36}),
+            num_envs=2,
+            steps_per_epoch=80,
+            epochs=2,
+            logger_kwargs={"output_dir": str(tmp_path / name), "quiet": True},
+            **own,
+            **more,
+        )
+        rows = (tmp_path / name / "progress.txt").read_text().splitlines()
+        return [row.rpartition("\t")[0] for row in rows]  # the last column is the time
+
+    whole = train("whole")
+    assert len(whole) == 3
+    step, taken = MaskedStreams.step, []
+
+    def crash(self, act):
+        taken.append(act)
+        if len(taken) == 60:
+            raise RuntimeError("out of power")
+        return step(self, act)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskedStreams, "step", crash)
+        with pytest.raises(RuntimeError, match="out of power"):
+            train("crashed")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*fresh episode.*")
+        assert train("crashed", resume=True) == whole
