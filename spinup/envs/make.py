@@ -281,10 +281,11 @@ def _gym_make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     """Call `gymnasium.make` without its checker, which would cost time on every step.
 
     Its warning that a newer version exists is silenced too: if the version works, the user asked
-    for it, and if not, `make_env` issues its own warning.
+    for it, and if not, `make_env` issues its own warning. So is the one that a window needs pygame.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*is out of date", DeprecationWarning)
+        warnings.filterwarnings("ignore", r".*HumanRendering wrapper is being applied")
         spec = copy.copy(gymnasium.spec(env_id))
         atari = spec.entry_point == _ATARI_ENV and spec.kwargs.get("frameskip") in (1, 4)
         raw = atari and kwargs.get("preprocessing") is False

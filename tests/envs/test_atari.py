@@ -16,6 +16,7 @@ from spinup.envs.streams import Streams, make_streams, one_env
 from spinup.envs.vector import MaskedStreams
 from spinup.utils.errors import SpinupError
 
+pytest.importorskip("ale_py", reason="needs the extra 'atari'")
 ID = "ALE/Breakout-v5"
 
 
@@ -176,6 +177,7 @@ def test_a_stream_that_differs_starts_a_fresh_episode():
     two.step([0, 0])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
 def test_threads_are_as_many_as_the_run_has():
     def threads():
         return len(os.listdir("/proc/self/task"))

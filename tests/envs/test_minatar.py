@@ -13,6 +13,7 @@ from spinup.envs.spaces import is_image
 from spinup.envs.streams import make_streams
 from spinup.utils.errors import SpinupError
 
+pytest.importorskip("minatar", reason="needs the extra 'minatar'")
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 
 

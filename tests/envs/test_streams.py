@@ -601,6 +601,16 @@ def test_environments_that_are_reset_one_by_one_are_restored_bit_for_bit(steps, 
     assert max(episodes) == 1 if reseed_after == 0 else max(episodes) > 1
 
 
+def test_a_checkpoint_of_a_version_that_saved_no_actions_starts_fresh_episodes():
+    old = VectorStreams(masked_cartpoles(), seq(0), 100)
+    old._started = True
+    streams = make_streams(masked_cartpoles, 1, seq, 100)
+    with pytest.warns(UserWarning, match="fresh episodes start"):
+        assert streams.load_state_dict(old.state_dict()) == [0, 1, 2]
+    streams.start()
+    streams.step(zeros(streams))
+
+
 @pytest.mark.parametrize("what", ["reward", "obs", "ended"])
 def test_one_that_differs_starts_a_fresh_episode_and_the_others_go_on(what):
     one = make_streams(masked_cartpoles, 1, seq, 100)
