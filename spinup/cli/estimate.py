@@ -28,7 +28,7 @@ from spinup.algos.common.replay import _CHUNK_BYTES
 from spinup.cli.flags import arguments
 from spinup.envs.adapter import adapt_env
 from spinup.envs.record import env_record
-from spinup.envs.spaces import act_dtype, action_shape, stored_dtype, transition_bytes
+from spinup.envs.spaces import act_dtype, action_shape, is_image, stored_dtype, transition_bytes
 from spinup.envs.stacks import frame_stack
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
@@ -124,6 +124,7 @@ class Env:
     actions: int  # number of parameters of an action distribution
     limit: float  # maximum episode length
     step: float  # seconds per step with a random action
+    image: bool = False  # whether observations are images
 
 
 def look_at(settings: Mapping[str, Any]) -> Env:
@@ -135,7 +136,8 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     o_space, a_space = env.observation_space, env.action_space
     obs = int(np.prod(o_space.shape)) * np.dtype(stored_dtype(o_space)).itemsize
     act = int(np.prod(action_shape(a_space))) * np.dtype(act_dtype(a_space)).itemsize
-    as_float = 4 * int(np.prod(o_space.shape)) + act
+    image = is_image(o_space)  # stays bytes in a batch
+    in_batch = act + (obs if image else 4 * int(np.prod(o_space.shape)))
     env.reset(seed=0)
     start, steps = time.perf_counter(), 0
     while time.perf_counter() - start < 0.1 or steps < 10:
@@ -145,10 +147,10 @@ def look_at(settings: Mapping[str, Any]) -> Env:
             env.reset()
     step = (time.perf_counter() - start) / steps
     env.close()
-    rollout = obs + act + 9 + as_float + 16  # 9: reward, valid; 16: advantage, return, value, logp
+    rollout = obs + act + 9 + in_batch + 16  # 9: reward, valid; 16: advantage, return, value, logp
     actions = int(getattr(a_space, "n", 1))
     transition = transition_bytes(o_space, a_space, frame_stack(env))
-    return Env(transition, rollout, actions, limit, step)
+    return Env(transition, rollout, actions, limit, step, image)
 
 
 # What a calibration leaves out.
@@ -166,12 +168,14 @@ def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], en
     small.update({k: v for k, v in _UNTESTED.items() if k in small})
     at_once = settings["num_envs"]
     if algo.on_policy:
-        steps = min(settings["steps_per_epoch"], 4000, int(0.5 / env.step))
+        most = 64 if env.image else 4000  # an update on images may take minutes
+        steps = min(settings["steps_per_epoch"], most, int(0.5 / env.step))
         small["epochs"] = 3
     else:
         every = settings.get("update_every", settings.get("n_steps", 1) * at_once)
         ratio = settings.get("updates_per_step", 1.0)
-        steps = int(max(50, min(300, 300 / max(ratio, 1e-3), 0.5 / env.step)))
+        most = 60 if env.image else 300
+        steps = int(max(50, min(most, most / max(ratio, 1e-3), 0.5 / env.step)))
         small["replay_size"] = min(settings["replay_size"], 10000)
         if "update_every" in settings:
             every = small["update_every"] = min(int(every), steps)

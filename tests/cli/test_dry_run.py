@@ -200,3 +200,12 @@ def test_estimates_are_true_within_a_small_factor(line, capsys, tmp_path):
     with open(folder / "progress.txt", newline="") as file:
         assert len(list(csv.DictReader(file, delimiter="\t"))) == cell.kwargs["epochs"]
     capsys.readouterr()
+
+
+def test_the_memory_of_images_is_counted_in_bytes(capsys):
+    settings = "--env spinup/ProbeImage-v0 --steps 64 --epochs 2"
+    rows, _ = dry_run(f"ppo {settings} --train_pi_iters 1 --train_v_iters 1", capsys)
+    # an image, an integer action, reward and flag; the batch holds bytes, too
+    assert rows[0]["memory"] == size_text(64 * (400 + 8 + 9 + 400 + 8 + 16))
+    rows, _ = dry_run(f"dqn {settings}", capsys)
+    assert rows[0]["memory"] == size_text(128 * (400 + 400 + 8 + 5))
