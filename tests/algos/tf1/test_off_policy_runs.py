@@ -489,14 +489,15 @@ def test_the_best_action_of_a_probe_and_its_value_are_learned(train, algo, name)
 
 
 class Walk(gym.Env):
-    """Images, and actions with several axes in float64; every action is checked."""
+    """Tables of bytes, and actions with several axes in float64; every action is checked."""
 
     action_space = spaces.Box(np.full((2, 2), -0.1), np.array([[1, 0.3], [2, 0.7]]), dtype=float)
-    observation_space = spaces.Box(0, 255, (4, 3, 2), np.uint8)
+    observation_space = spaces.Box(0, 255, (4, 6), np.uint8)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        return self.np_random.integers(0, 255, (4, 3, 2), np.uint8), {}
+        shape = self.observation_space.shape
+        return self.np_random.integers(0, 255, shape, np.uint8), {}
 
     def step(self, action):
         assert self.action_space.contains(np.asarray(action)), action
@@ -504,9 +505,27 @@ class Walk(gym.Env):
 
 
 @pytest.mark.parametrize("algo", list(FUNCTIONS))
-def test_images_and_actions_of_several_axes_train_and_fit_their_space(train, algo):
+def test_bytes_and_actions_of_several_axes_train_and_fit_their_space(train, algo):
     run = train(algo, Walk, epochs=1, num_envs=3)
     assert np.isfinite([*column(run, "LossQ"), *column(run, "LossPi")]).all()
+
+
+class Picture(Walk):
+    """Images."""
+
+    observation_space = spaces.Box(0, 255, (4, 3, 2), np.uint8)
+
+
+def test_images_are_refused_unless_the_networks_are_the_users_own(train, tmp_path):
+    with pytest.raises(SpinupError, match=r"ddpg_tf1 has no encoder .*use ddpg_pytorch.*own actor"):
+        train("ddpg", Picture, epochs=1)
+    assert list(tmp_path.iterdir()) == []
+
+    def own(x, a, action_space):
+        flat = tf.reshape(x, (-1, 24))
+        return ddpg_core.mlp_actor_critic(flat, a, (8,), action_space=action_space)
+
+    train("ddpg", Picture, actor_critic=own, ac_kwargs={}, epochs=1)
 
 
 # ---- the buffer ----------------------------------------------------------------------------------

@@ -428,10 +428,10 @@ def test_images_dicts_and_actions_of_any_shape_train(train):
             assert self.action_space.contains(action)
             return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
 
-    image = spaces.Box(0, 255, (3, 3, 1), np.uint8)
+    table_of_bytes = spaces.Box(0, 255, (3, 3), np.uint8)
     keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
     table = spaces.MultiDiscrete([[2, 3], [3, 2]], start=[[1, 0], [5, 0]])
-    for obs_space, action_space in ((image, table), (keyed, spaces.Box(-1, 1, (2, 1)))):
+    for obs_space, action_space in ((table_of_bytes, table), (keyed, spaces.Box(-1, 1, (2, 1)))):
         options = {"num_envs": 2, "num_test_episodes": 1}
         row = train("trpo_tf1", lambda o=obs_space, a=action_space: Odd(o, a), **options).rows[0]
         assert math.isfinite(row["LossPi"]) and row["EpLen"] == row["TestEpLen"] == 20
