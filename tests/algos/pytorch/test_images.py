@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch import nn
 
 from spinup.algos.pytorch.common import images
+from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.images import Encoder, image_layers
@@ -387,3 +388,17 @@ def test_an_environment_with_other_bytes_is_not_the_one_the_policy_knows(train):
 
     with pytest.raises(SpinupError, match="trained with the observation space"):
         load_policy_and_env(run.dir, env=Floats)
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cores, threads", [(3, 1), (4, 2)])
+@pytest.mark.parametrize(
+    "algo, rows", [("dqn", {"batch_size": 16}), ("ppo", {"minibatch_size": 16}), ("vpg", {})]
+)
+def test_convolutions_count_for_a_second_thread(train, monkeypatch, algo, rows, cores, threads):
+    monkeypatch.setattr(torch_run, "_cores", lambda: cores)
+    # the largest layer has 16 x 8 x 8 outputs, so 16 rows are just enough
+    run = train(algo, DISCRETE, ac_kwargs={}, num_threads=None, num_test_episodes=0, **rows)
+    assert json.loads((run.dir / "config.json").read_text())["num_threads"] == threads

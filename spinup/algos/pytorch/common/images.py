@@ -103,12 +103,13 @@ class Encoder(nn.Module):
         self.register_buffer("high", high, persistent=False)
         self.permute = self.image and kind != "flat" and not _is_first(self.shape)
         self.given = kind == "given"  # a user's module has its own initial weights
+        self.widest = 0  # number of outputs of the largest convolution (see `TorchRun`)
         if self.given:
             self.net, self.features = _given(make, space)
         elif kind == "flat":
             self.net, self.features = nn.Flatten(), int(np.prod(self.shape))
         else:
-            layers, size = _convolutions(kind, *_channels_first(self.shape))
+            layers, size, self.widest = _convolutions(kind, *_channels_first(self.shape))
             if not headless:
                 layers += [nn.Linear(size, WIDTHS[kind]), nn.ReLU()]
                 size = WIDTHS[kind]
@@ -130,18 +131,19 @@ class Encoder(nn.Module):
 
 
 def _convolutions(kind, channels, height, width):
-    """Return convolutional layers and the number of their outputs."""
+    """Return convolutional layers, the number of their outputs, and that of the largest one."""
     if kind == "nature":  # Mnih et al. 2015: filters, size and stride of each layer
         filters = [(32, 8, 4), (64, 4, 2), (64, 3, 1)]
     else:  # Young and Tian 2019, for MinAtar
         filters = [(16, 3, 1)]
-    layers = []
+    layers, outputs = [], []
     for count, size, stride in filters:
         sizes = (min(size, height), min(size, width))
         layers += [nn.Conv2d(channels, count, sizes, stride), nn.ReLU()]
         channels = count
         height, width = ((n - k) // stride + 1 for n, k in zip((height, width), sizes, strict=True))
-    return [*layers, nn.Flatten()], channels * height * width
+        outputs.append(channels * height * width)
+    return [*layers, nn.Flatten()], outputs[-1], max(outputs)
 
 
 def _given(make, space):

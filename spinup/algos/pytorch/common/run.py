@@ -75,7 +75,11 @@ class TorchRun(Run):
     def _decide_threads(self, ac):
         """Resolve `num_threads=None` from the sizes alone, so that reruns give the same bits."""
         widest = max((m.out_features for m in ac.modules() if isinstance(m, nn.Linear)), default=0)
-        work = widest * self.config.get("batch_size", 0)
+        rows = self.config.get("batch_size", 0)
+        if widths := [m.widest for m in ac.modules() if hasattr(m, "widest")]:  # encoders
+            widest = max(widest, *widths)
+            rows = rows or self.config.get("minibatch_size") or self.steps_per_shard
+        work = widest * rows
         # Two threads need four cores: a thread that waits for a core also stalls the other one.
         self.config["num_threads"] = 2 if work >= WORTH_A_THREAD and _cores() >= 4 else 1
         self._limit_threads()
