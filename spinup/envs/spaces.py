@@ -5,7 +5,6 @@ check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete")
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -115,22 +114,3 @@ def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
 def act_dtype(space: spaces.Space[Any]) -> Any:
     """Return the dtype of stored actions: float32 for continuous ones, otherwise integers."""
     return np.float32 if isinstance(space, spaces.Box) else np.int64
-
-
-# Frames that a replay buffer has room for, per transition whose observations are stacks of them:
-# one, and some more for the beginnings and ends of episodes.
-FRAMES_PER_TRANSITION = 33 / 32
-
-
-def transition_bytes(observation_space: Any, action_space: Any, frame_stack: int = 1) -> int:
-    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer.
-
-    If an observation is a stack of frames, each frame is stored once, and a transition refers to
-    the frames of `obs` and `obs2`.
-    """
-    obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
-    act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
-    both = 2 * obs
-    if frame_stack > 1:
-        both = int(obs // frame_stack * FRAMES_PER_TRANSITION) + 8 * frame_stack + 8
-    return both + act + 4 + 1  # rew is a float32, done a bool

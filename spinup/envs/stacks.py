@@ -1,15 +1,22 @@
-"""Whether observations are stacks of frames, which a replay buffer can store one by one."""
+"""Whether observations are stacks of frames, and what a transition takes in a replay buffer."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.wrappers import FrameStackObservation
 
 from spinup.envs.adapter import layers
+from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
 
-__all__ = ["frame_stack"]
+__all__ = ["FRAMES_PER_TRANSITION", "frame_stack", "transition_bytes"]
+
+# Frames that a replay buffer has room for, per transition whose observations are stacks of them:
+# one, and some more for the beginnings and ends of episodes.
+FRAMES_PER_TRANSITION = 33 / 32
 
 
 def frame_stack(env: Any) -> int:
@@ -39,3 +46,17 @@ def _changes_observations(layer: Any) -> bool:
         return True
     inner = getattr(layer, "env", None)
     return getattr(inner, "observation_space", None) != layer.observation_space
+
+
+def transition_bytes(observation_space: Any, action_space: Any, frame_stack: int = 1) -> int:
+    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer.
+
+    If an observation is a stack of frames, each frame is stored once, and a transition refers to
+    the frames of `obs` and `obs2`.
+    """
+    obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
+    act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
+    both = 2 * obs
+    if frame_stack > 1:
+        both = int(obs // frame_stack * FRAMES_PER_TRANSITION) + 8 * frame_stack + 8
+    return both + act + 4 + 1  # rew is a float32, done a bool

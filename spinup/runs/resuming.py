@@ -13,9 +13,10 @@ from spinup.envs.space_json import space_to_json
 from spinup.envs.wrappers import UNNEEDED
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.config import as_json
+from spinup.runs.locks import RunLock
 from spinup.runs.packing import FORGED
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.mpi_tools import gather_lists, proc_id
+from spinup.utils.mpi_tools import broadcast_object, gather_lists, proc_id
 from spinup.utils.reading import count_rows
 
 if TYPE_CHECKING:
@@ -109,6 +110,24 @@ def _described(wrapper: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------------------------
 # Checking that a checkpoint matches the run
 # ---------------------------------------------------------------------------------------------
+
+
+def load_into(run: Run, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
+    """Return the state and folder of the newest checkpoint, or two Nones; lock its run directory.
+
+    The checkpoint must be one of `run`, which gets the arguments that the checkpoint records.
+    """
+    loaded = None
+    if proc_id() == 0 and output_dir.is_dir():  # other processes may not have access to it
+        run.closers.append(RunLock.shared(output_dir).release)
+        loaded = read_checkpoint(output_dir)
+    loaded = broadcast_object(loaded)
+    if loaded is None:
+        return None, None
+    saved, where = loaded
+    check_same_run(run.algo, run.backend, run.fingerprint, run.defaults, saved, where)
+    apply_recorded(run.config, saved["recorded"])
+    return saved, where
 
 
 def read_checkpoint(output_dir: Path) -> tuple[dict[str, Any], Path] | None:

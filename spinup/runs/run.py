@@ -32,7 +32,7 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
-from spinup.envs.spaces import check_spaces, transition_bytes
+from spinup.envs.spaces import check_spaces
 from spinup.envs.streams import make_streams, one_env
 from spinup.runs.arguments import check_arguments, check_sizes, current_call
 from spinup.runs.config import fingerprint
@@ -73,7 +73,7 @@ class Run:
         self.algo, self.row = algo, registry.row_of_run(algo, self.config)
         # Record now, not when saving: an environment among the arguments changes with use.
         self.fingerprint = fingerprint(self.config)
-        self._defaults = fingerprint(call.defaults)
+        self.defaults = fingerprint(call.defaults)
         check_arguments(self.config)
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
@@ -90,7 +90,7 @@ class Run:
         self.test_kept: Any = None  # what the test environment keeps between test episodes,
         self.test_state: dict[str, Any] | None = None  # and what a resumed run's had kept
         self._saved_steps = 0
-        self._closers: list[Callable[[], Any]] = []
+        self.closers: list[Callable[[], Any]] = []  # called at the end, the last one first
 
     # ---- opening and closing -------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Run:
 
         config = self.config
         in_a_run(True)
-        self._closers.append(lambda: in_a_run(False))
+        self.closers.append(lambda: in_a_run(False))
         logger_kwargs = dict(config["logger_kwargs"])
         output_dir = logger_kwargs.get("output_dir")
         if output_dir is not None and broadcast_object(is_of_this_job(Path(str(output_dir)))):
@@ -118,7 +118,11 @@ class Run:
             raise SpinupError("resume=True needs logger_kwargs with the output_dir to continue")
         if resume and config["overwrite"]:
             raise SpinupError("resume=True and overwrite=True contradict each other: choose one")
-        saved, where = self._load(Path(str(output_dir))) if resume else (None, None)
+        saved = where = None
+        if resume:
+            from spinup.runs.resuming import load_into
+
+            saved, where = load_into(self, Path(str(output_dir)))
         self._saved = saved
         self._choose_device()
         self.shards = Shards(config["shards"])
@@ -142,7 +146,7 @@ class Run:
         self.logger = EpochLogger(
             **logger_kwargs, quiet=True, resume=resume, overwrite=config["overwrite"]
         )
-        self._closers.append(self.logger.close)
+        self.closers.append(self.logger.close)
         self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
         self.logger.quiet = config["progress"] if quiet is None else quiet
         if not quiet and proc_id() == 0:
@@ -157,7 +161,7 @@ class Run:
         check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
         seed_globals(self.seeds.integer("global"))
         self._signals.catch(self._stop_soon)
-        self._closers.append(self._signals.release)
+        self.closers.append(self._signals.release)
         if config["progress"] and proc_id() == 0:
             self._show_bar(0 if saved is None else saved["total_steps"])
         self.start_time = self._saved_time = time.monotonic()
@@ -172,23 +176,6 @@ class Run:
             from spinup.runs.env_saver import save_env
 
             save_env(self.logger, env)
-
-    def _load(self, output_dir: Path) -> tuple[dict[str, Any] | None, Path | None]:
-        """Return the state and folder of the newest checkpoint to continue from, or two Nones."""
-        from spinup.runs.locks import RunLock
-        from spinup.runs.resuming import apply_recorded, check_same_run, read_checkpoint
-
-        loaded = None
-        if proc_id() == 0 and output_dir.is_dir():  # other processes may not have access to it
-            self._closers.append(RunLock.shared(output_dir).release)
-            loaded = read_checkpoint(output_dir)
-        loaded = broadcast_object(loaded)
-        if loaded is None:
-            return None, None
-        saved, where = loaded
-        check_same_run(self.algo, self.backend, self.fingerprint, self._defaults, saved, where)
-        apply_recorded(self.config, saved["recorded"])
-        return saved, where
 
     def _choose_device(self) -> None:
         """Check that the configured device exists; implemented by backends."""
@@ -218,9 +205,9 @@ class Run:
             self._signals.leave()
 
     def _close(self) -> None:
-        for close in reversed(self._closers):
+        for close in reversed(self.closers):
             close()
-        self._closers = []
+        self.closers = []
 
     @property
     def resuming(self) -> bool:
@@ -242,7 +229,7 @@ class Run:
 
     def _limit_threads(self) -> None:
         limits = threadpool_limits(self.num_threads)
-        self._closers.append(limits.restore_original_limits)
+        self.closers.append(limits.restore_original_limits)
 
     @property
     def num_threads(self) -> int:
@@ -292,7 +279,7 @@ class Run:
                 config["vector"],
                 self.num_threads,
             )
-            self._closers.append(streams.close)
+            self.closers.append(streams.close)
             check_spaces(
                 self.algo, streams.observation_space, streams.action_space, row.action_spaces
             )
@@ -328,6 +315,8 @@ class Run:
             )
         if self.row.on_policy:
             return
+        from spinup.envs.stacks import transition_bytes
+
         planned = min(int(self.config["replay_size"]), self.planned_steps)
         stack = self.streams[0].frame_stack
         each = transition_bytes(self.observation_space, self.action_space, stack)
@@ -397,7 +386,7 @@ class Run:
         from spinup.utils.progress import ProgressBar
 
         self._bar = ProgressBar(self.planned_steps, enabled=True, initial=initial)
-        self._closers.append(self._bar.close)
+        self.closers.append(self._bar.close)
 
     def show_progress(self, average: float) -> None:
         """Update the progress bar, if there is one."""

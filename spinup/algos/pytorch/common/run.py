@@ -41,7 +41,7 @@ class TorchRun(Run):
         super()._limit_threads()
         before = torch.get_num_threads()
         torch.set_num_threads(self.num_threads)
-        self._closers.append(lambda: torch.set_num_threads(before))
+        self.closers.append(lambda: torch.set_num_threads(before))
 
     def _config_record(self):
         return {**super()._config_record(), "torch_version": torch.__version__}

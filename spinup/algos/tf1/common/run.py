@@ -55,8 +55,8 @@ class TfRun(Run):
         self.noise = np.random.default_rng(0)  # draws the seeds of an update's random ops
         for context in (self.graph.as_default(), self.session.as_default(), tf.device(self.device)):
             context.__enter__()
-            self._closers.append(lambda context=context: context.__exit__(None, None, None))
-        self._closers.insert(0, self.session.close)
+            self.closers.append(lambda context=context: context.__exit__(None, None, None))
+        self.closers.insert(0, self.session.close)
 
     def _session_config(self):
         config = tf.ConfigProto(
