@@ -6,7 +6,7 @@ from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.acting import NetPolicy, make_policy
 from spinup.algos.tf1.common.graph import Function, records, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
-from spinup.envs.spaces import is_image, name_of
+from spinup.envs.spaces import is_image
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import num_procs
@@ -39,9 +39,8 @@ class TfRun(Run):
         ours = self.config["actor_critic"].__module__.startswith("spinup.")
         if ours and is_image(self.observation_space):
             raise SpinupError(
-                f"{self.algo}_tf1 has no encoder for images ({name_of(self.observation_space)}): "
-                f"use {self.algo}_pytorch, pass your own actor_critic, or wrap the environment in "
-                "gymnasium.wrappers.FlattenObservation"
+                f"{self.algo}_tf1 has no encoder for images: use {self.algo}_pytorch, pass your "
+                "own actor_critic, or wrap the environment in FlattenObservation"
             )
 
     def _open(self):
