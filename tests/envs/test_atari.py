@@ -163,6 +163,30 @@ def test_streams_continue_bit_for_bit():
     assert one.finished == two.finished and one._seeds == two._seeds
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_users_vector_of_games_is_restored_if_it_waits_for_its_reset(mode):
+    from ale_py import AtariVectorEnv
+
+    def new():
+        return make_streams(
+            lambda: AtariVectorEnv("breakout", 2, num_threads=1, autoreset_mode=mode), 1, seq, 500
+        )
+
+    one, two = new(), new()
+    one.start()
+    assert isinstance(one, MaskedStreams) is (mode == "NextStep")
+    actions = np.random.default_rng(3).integers(4, size=(60, 2))
+    for a in actions[:30]:
+        one.step(a)
+    if mode == "SameStep":
+        with pytest.warns(UserWarning, match=r"AutoresetMode\.DISABLED, to resume exactly"):
+            assert two.load_state_dict(one.state_dict()) == [0, 1]
+        return
+    assert two.load_state_dict(one.state_dict()) == [] and not one.has_single_envs
+    for a in actions[30:]:
+        assert same(one.step(a), two.step(a))
+
+
 def test_a_stream_that_differs_starts_a_fresh_episode():
     one = streams_of(2)
     one.start()
