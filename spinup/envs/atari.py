@@ -118,7 +118,7 @@ class Atari(gymnasium.Env, EzPickle):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start a new game. A seed reloads the game, which takes as long as 200 steps."""
+        """Start a new game. A seed reloads the game, which takes as long as 250 steps."""
         super().reset(seed=seed)
         if seed is None and not self._seeded:
             seed = int(self.np_random.integers(2**31 - 1))
