@@ -2,7 +2,6 @@
 
 import csv
 import errno
-import inspect
 import json
 import math
 import os
@@ -20,39 +19,13 @@ from spinup.policies.saved import load_policy
 
 ALGOS = registry.algorithms()
 ON_POLICY = [row.name for row in registry.ROWS if row.on_policy]
-FEW = {
-    "train_pi_iters": 2,
-    "train_v_iters": 2,
-    "replay_size": 200,
-    "batch_size": 8,
-    "start_steps": 10,
-    "update_after": 10,
-    "update_every": 5,
-    "num_test_episodes": 1,
-}
-ENVS = {
-    "her": "spinup/BitFlip-v0",
-    "ddpg": "Pendulum-v1",
-    "td3": "Pendulum-v1",
-    "sac": "Pendulum-v1",
-}
 
 
 @pytest.fixture
-def train(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
-
+def train(tmp_path, tiny_runs):
     def train(algo, folder="run", env=None, **changes):
         """Train for a few tiny epochs; return the network and the rows without the clock."""
-        function = registry.load(algo)
-        known = inspect.signature(function).parameters
-        few = {k: v for k, v in FEW.items() if k in known}
-        if registry.get(algo).on_policy:
-            few.pop("num_test_episodes")
-        settings = {"steps_per_epoch": 40, "max_ep_len": 20, "epochs": 3, "seed": 1, **few}
-        settings |= {"ac_kwargs": {"hidden_sizes": (8,)}, **changes}
-        settings["logger_kwargs"] = {"output_dir": str(tmp_path / folder), "quiet": True}
-        ac = function(env or ENVS.get(algo, "CartPole-v1"), **settings)
+        ac = tiny_runs.train(algo, tmp_path / folder, env, **{"epochs": 3, "seed": 1, **changes})
         return ac, rows_of(tmp_path / folder)
 
     return train
