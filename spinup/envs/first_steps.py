@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -105,11 +105,12 @@ class _FirstSteps:
         self._check_info(said, info)
 
     def _check_obs(self, said: str, obs: Any) -> None:
-        fault, doubt = observation_fault_of(self.env.observation_space, obs)
-        if fault:
-            raise ReturnFault(f"{said} {fault}")
-        if doubt and self.strict:
-            self._warn("observation", f"{said} {doubt}")
+        found = list(observation_faults(self.env.observation_space, obs))
+        for fault in found:
+            if fault.serious:
+                raise ReturnFault(f"{said} {fault.text}")
+        if found and self.strict:
+            self._warn("observation", f"{said} {found[0].text}")
 
     def _check_info(self, said: str, info: Any) -> None:
         if not isinstance(info, dict):
@@ -127,89 +128,110 @@ class _FirstSteps:
 # ---------------------------------------------------------------------------------------------
 
 
-def observation_fault_of(
-    space: Any, obs: Any, what: str = "an observation"
-) -> tuple[str | None, str | None]:
-    """Return what is wrong with an observation, and what is only doubtful, or None for either."""
+class Fault(NamedTuple):
+    """What is wrong with an observation; if it is not `serious`, training can continue."""
+
+    text: str
+    serious: bool = True
+
+
+def observation_faults(space: Any, obs: Any, what: str = "an observation") -> Iterator[Fault]:
+    """Yield what is wrong with an observation; `what` names it, or a part of one."""
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             given = f"a dict of {sorted(map(str, obs))}" if isinstance(obs, dict) else _shown(obs)
-            return f"{what} that is {given}: return a dict of {sorted(space.spaces)}", None
-        parts = [(space[key], obs[key], f"{what} whose {key!r} is") for key in space.spaces]
-        return _first(parts)
-    if isinstance(space, spaces.Tuple):
+            yield Fault(f"{what} that is {given}: return a dict of {sorted(space.spaces)}")
+            return
+        for key, part in space.spaces.items():
+            yield from observation_faults(part, obs[key], f"{what} whose {key!r} is")
+    elif isinstance(space, spaces.Tuple):
         if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
-            return f"{what} that is {_shown(obs)}: return a tuple of {len(space.spaces)}", None
-        parts = [
-            (part, obs[i], f"{what} whose element {i} is") for i, part in enumerate(space.spaces)
-        ]
-        return _first(parts)
-    if isinstance(space, spaces.Box):
-        return _box_fault(space, obs, what)
+            yield Fault(f"{what} that is {_shown(obs)}: return a tuple of {len(space.spaces)}")
+            return
+        for i, part in enumerate(space.spaces):
+            yield from observation_faults(part, obs[i], f"{what} whose element {i} is")
+    elif isinstance(space, spaces.Box):
+        fault = _box_fault(space, obs, what)
+        if fault is not None:
+            yield fault
+    elif not _contains(space, obs):
+        yield Fault(f"{what} {_value(obs)}, which is not in {name_of(space)}: correct one of them")
+
+
+def _contains(space: Any, obs: Any) -> bool:
+    """Return whether an observation, or the array made of it, is in a space."""
     try:
-        inside = space.contains(obs) or space.contains(np.asarray(obs, dtype=space.dtype))
+        return bool(space.contains(obs) or space.contains(np.asarray(obs, dtype=space.dtype)))
     except (TypeError, ValueError, OverflowError):
-        inside = False
-    if not inside:
-        return f"{what} {_value(obs)}, which is not in {name_of(space)}: correct one of them", None
-    return None, None
+        return False
 
 
-def _first(parts: Sequence[tuple[Any, Any, str]]) -> tuple[str | None, str | None]:
-    found = [observation_fault_of(*part) for part in parts]
-    faults, doubts = ([f[i] for f in found if f[i]] for i in (0, 1))
-    return (faults or [None])[0], (doubts or [None])[0]
-
-
-def _box_fault(space: spaces.Box, obs: Any, what: str) -> tuple[str | None, str | None]:
+def _box_fault(space: spaces.Box, obs: Any, what: str) -> Fault | None:
     if obs is None:
-        return f"None as {what}: return an array of shape {space.shape}", None
+        return Fault(f"None as {what}: return an array of shape {space.shape}")
     try:
         array = np.asarray(obs)
     except (TypeError, ValueError):  # rows of different lengths
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
-        text = f"{what} that is {_shown(obs)}, which is not an array of numbers: return an array of"
-        return f"{text} shape {space.shape}", None
+        return Fault(
+            f"{what} that is {_shown(obs)}, which is not an array of numbers: return an array of "
+            f"shape {space.shape}"
+        )
     if array.shape != space.shape:
-        text = f"{what} of shape {array.shape}, but the observation_space has the shape"
-        text += f" {space.shape}: make the two agree"
-        # NumPy copies (1, 4) into (4,), but it also fills (4,) with one number
-        fits = (
-            array.size == math.prod(space.shape) and array.shape[-len(space.shape) :] == space.shape
+        return Fault(
+            f"{what} of shape {array.shape}, but the observation_space has the shape "
+            f"{space.shape}: make the two agree",
+            serious=not _can_be_copied(array, space.shape),
         )
-        return (
-            (None, text) if fits or space.shape == () == np.squeeze(array).shape else (text, None)
-        )
+    return _value_fault(space, array, what) or _bound_fault(space, array, what)
+
+
+def _can_be_copied(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Return whether NumPy copies all of `array` into an array of `shape`, as (1, 4) into (4,).
+
+    NumPy also fills (4,) with one number, which is not what an environment means.
+    """
+    if shape == ():
+        return array.size == 1
+    return array.size == math.prod(shape) and array.shape[-len(shape) :] == shape
+
+
+def _value_fault(space: spaces.Box, array: np.ndarray, what: str) -> Fault | None:
+    """Return the first value that is not finite, or that the space's dtype cannot hold."""
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         place = "" if array.ndim == 0 else f" in element {_index(bad[0])}"
-        return (
+        return Fault(
             f"{what} with {array[tuple(bad[0])]}{place}: look for a division by zero, or for a "
-            "value that is never set",
-            None,
+            "value that is never set"
         )
-    if not np.issubdtype(space.dtype, np.floating):
-        with np.errstate(invalid="ignore"):
-            lost = np.argwhere(array.astype(space.dtype) != array)
-        if len(lost):
-            value = array[tuple(lost[0])]
-            return (
-                f"{what} with the {array.dtype} value {value:g}, which the observation_space's "
-                f"dtype {space.dtype} cannot hold: give the space dtype=np.float32 and its bounds",
-                None,
-            )
+    if np.issubdtype(space.dtype, np.floating):
+        return None
+    with np.errstate(invalid="ignore"):
+        lost = np.argwhere(array.astype(space.dtype) != array)
+    if not len(lost):
+        return None
+    return Fault(
+        f"{what} with the {array.dtype} value {array[tuple(lost[0])]:g}, which the "
+        f"observation_space's dtype {space.dtype} cannot hold: give the space dtype=np.float32 "
+        "and its bounds"
+    )
+
+
+def _bound_fault(space: spaces.Box, array: np.ndarray, what: str) -> Fault | None:
     with np.errstate(over="ignore"):
         wide = array.astype(np.float64)
         slack = 1e-5 * np.maximum(1.0, np.abs(wide))
         outside = np.argwhere((wide < space.low - slack) | (wide > space.high + slack))
     if not len(outside):
-        return None, None
+        return None
     i = tuple(outside[0])
-    return None, (
+    return Fault(
         f"{what} outside its space: element {_index(outside[0])} is {wide[i]:g}, and the space has "
         f"[{space.low[i]:g}, {space.high[i]:g}] there: correct the bounds, because wrappers and "
-        "readers rely on them (training continues)"
+        "readers rely on them (training continues)",
+        serious=False,
     )
 
 
