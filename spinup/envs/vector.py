@@ -169,7 +169,7 @@ class VectorStreams:
         """Do nothing: the environment belongs to the user."""
 
 
-# Steps after which ale-py's environments get a new seed. A seed reloads the game, which takes 90 ms,
+# Steps after which ale-py's environments get a new seed. A seed reloads the game. That takes 90 ms,
 # as long as 250 steps, while all other games wait. A resumed run replays everything since then.
 RESEED_ATARI = 20_000
 
