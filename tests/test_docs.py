@@ -343,6 +343,7 @@ TITLES = {
         "Key equations",
         "Pseudocode",
         "Hyperparameters",
+        "Images",
         "What is logged",
         "Deviations",
         "Expected results",
@@ -365,7 +366,8 @@ TITLES = {
 @every_algorithm
 def test_a_readme_has_all_its_parts(name, backend):
     text = readme(name, backend)
-    assert re.findall(r"^## (.+)$", text, re.M) == TITLES[backend]
+    titles = [title for title in TITLES[backend] if (name, title) != ("her", "Images")]
+    assert re.findall(r"^## (.+)$", text, re.M) == titles
     if backend == "pytorch":
         assert "$$" in section(text, "Key equations")
         return

@@ -288,6 +288,34 @@ def test_shards_of_images_give_one_policy(train, algo):
     assert all(p.isfinite().all() for p in run.ac.parameters())
 
 
+class Bytes(nn.Module):
+    """A user's network, which may ask for bytes; it remembers what it got."""
+
+    takes_bytes = True
+
+    def __init__(self, observation_space, action_space):
+        super().__init__()
+        self.q = nn.Sequential(nn.Flatten(), nn.Linear(400, 2))
+        self.q.register_forward_pre_hook(lambda module, inputs: (self.remember(*inputs),))
+
+    def remember(self, obs):
+        self.seen = obs.dtype
+        return obs.float()
+
+    def act(self, obs):
+        with torch.no_grad():
+            return self.q(obs[None])[0].argmax().numpy()
+
+
+def test_a_users_network_gets_bytes_if_it_asks_for_them(train, monkeypatch):
+    for takes, dtype in ((True, torch.bool), (False, torch.float32)):
+        monkeypatch.setattr(Bytes, "takes_bytes", takes)
+        run = train("dqn", DISCRETE, actor_critic=Bytes, num_test_episodes=0)  # ends with a batch
+        assert run.ac.seen == dtype
+        make_get_action(run.ac)(np.zeros((10, 10, 4), bool))
+        assert run.ac.seen == dtype
+
+
 # ---- one encoder for the critics, which the policy reads ---------------------------------------
 
 

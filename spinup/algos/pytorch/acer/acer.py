@@ -140,7 +140,7 @@ def acer(
             values of all actions); called with (observation_space, action_space, **ac_kwargs). For
             continuous actions, `pi` is Gaussian and `q` is like `core.StochasticDuelingQ`.
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
-            `activation`, `orthogonal_init` and, for continuous actions, `std`.
+            `activation`, `orthogonal_init`, `encoder` (images) and `std` (continuous actions).
         replay_size: capacity of the replay buffer in transitions, over all environments; the oldest
             are overwritten. Larger buffers keep data from older policies; 1e4 to 1e6.
         lam: lambda of Retrace. Lower values rely more on the critic: less variance, more bias; 0.9

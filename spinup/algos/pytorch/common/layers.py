@@ -208,7 +208,8 @@ def obs_layers(space, encoder, hidden_sizes, usual, normalize=False, **options):
 
 def takes_bytes(network):
     """Return whether a network takes images as bytes, because it has an encoder."""
-    return any(getattr(module, "takes_bytes", False) for module in network.modules())
+    modules = getattr(network, "modules", list)()  # an original policy need not be a module
+    return any(getattr(module, "takes_bytes", False) for module in modules)
 
 
 def samples_pi(step):

@@ -6,6 +6,7 @@ import inspect
 import numpy as np
 import torch
 
+from spinup.algos.pytorch.common.acting import as_input
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state, set_global_state
 
@@ -26,7 +27,7 @@ class StepPolicy:
 
     def __call__(self, obs, rng):
         """Return actions, values and log-probabilities from the user's `step`."""
-        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        obs = as_input(self.ac, obs, self.device)
         if self.batched is None:
             self.batched = len(obs) > 1 and takes_batches(self.ac, obs)
         if self.batched:
@@ -50,7 +51,7 @@ class ActPolicy:
 
     def __call__(self, obs, rng):
         """Return actions, computed for one observation at a time."""
-        obs = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
+        obs = as_input(self.ac, obs, self.device)
         return np.stack([_array(self.ac.act(o)) for o in obs]), None, None
 
 
@@ -96,7 +97,7 @@ def make_user_get_action(ac, deterministic, to_env):
     device = next((p.device for p in getattr(ac, "parameters", list)()), None)
 
     def get_action(obs):
-        act = ac.act(torch.as_tensor(np.asarray(obs), dtype=torch.float32, device=device), **kwargs)
+        act = ac.act(as_input(ac, np.asarray(obs), device), **kwargs)
         return to_env(_array(act)[None])[0]
 
     return get_action

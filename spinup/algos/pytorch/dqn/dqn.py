@@ -176,7 +176,7 @@ def dqn(
         actor_critic: class with the methods `act` and `q` (the values of all actions); called with
             (observation_space, action_space, **ac_kwargs).
         ac_kwargs: keyword arguments of the network. The default class takes `hidden_sizes`,
-            `activation` and `dueling`.
+            `activation`, `dueling` and, for images, `encoder`.
         replay_size: capacity of the replay buffer in transitions; the oldest are overwritten. 1e4
             to 1e6.
         polyak: fraction of the target network that each update keeps. 0.99 to 0.999 moves the

@@ -80,7 +80,7 @@ def reinforce(
         actor_critic: class with the methods `step`, `act` and `pi`; called with
             (observation_space, action_space, **ac_kwargs). A value function is not used.
         ac_kwargs: keyword arguments of the actor-critic. The default class takes `hidden_sizes`,
-            `activation`, `normalize_obs` and `orthogonal_init`.
+            `activation`, `normalize_obs`, `orthogonal_init` and, for images, `encoder`.
         pi_lr: learning rate of the policy (Adam), which takes one step per epoch; 1e-3 to 3e-2.
 
     Returns:
