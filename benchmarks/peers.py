@@ -3,6 +3,7 @@
     make peers                             # install the peers into .venv-peers, measure and print
     python benchmarks/peers.py sac dqn     # only these algorithms
     python benchmarks/peers.py --save      # also write benchmarks/results/peers.json and README.md
+    python benchmarks/peers.py --sweep     # two runs of a library side by side, each on one core
 
 The work: see SETTINGS. Every library trains in a process of its own, from its own virtual
 environment, in an environment that counts steps. After the warm-up (random steps, then updates, in
@@ -13,6 +14,10 @@ Evaluation episodes and checkpoints are part of no slice, on no side. The peers 
 threads that they choose, which is two on two cores. Ours is measured with one thread, its default
 on two cores, and with two (`num_threads=2`). The targets refer to the faster of the two: twice as
 fast as Stable-Baselines3, DQN three times.
+
+`--sweep` measures what counts for many runs at once, one per core: two processes of the same
+library train at the same time, each pinned to a core of its own and limited to one thread, and the
+figure is the steps per second of one of them. Targets: twice Stable-Baselines3, and SBX.
 """
 
 import argparse
@@ -75,6 +80,16 @@ SIDES = {
     "SBX": ("sbx", None),
 }
 OURS = ("ours, 1 thread", "ours, 2 threads")
+# The sides of `--sweep`, each with one thread
+SWEEP = {"ours": ("ours", 1), "ours, eager": ("eager", 1), "SB3": ("sb3", 1), "SBX": ("sbx", 1)}
+SWEEP_ALGOS = ("sac", "td3", "ddpg")
+SWEEP_TARGETS = {"SB3": 2.0, "SBX": 1.0}  # times as fast
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",  # with taskset, JAX sees a single core
+}
 # The sides of `python benchmarks/speed.py --backends`, each with one thread; "ours" compiles.
 BACKENDS = {"torch": ("eager", 1), "torch, compiled": ("ours", 1), "tf1": ("tf1", 1)}
 
@@ -158,9 +173,10 @@ def train_ours(library, algo, settings, env_fn, threads=None):
         )
 
 
-def train_peer(library, algo, settings, env_fn, _):
+def train_peer(library, algo, settings, env_fn, threads=None):
     """The same of Stable-Baselines3, or of SBX, which takes the same arguments."""
     import numpy as np
+    import torch
     from stable_baselines3.common.noise import NormalActionNoise
 
     if library == "sb3":
@@ -168,6 +184,8 @@ def train_peer(library, algo, settings, env_fn, _):
     else:
         import sbx as peer
 
+    if threads is not None:
+        torch.set_num_threads(threads)
     if algo == "sac":
         own = {"tau": 1 - POLYAK, "ent_coef": ALPHA}
     elif algo == "dqn":
@@ -215,19 +233,24 @@ def default_environment(variables):
 class Worker:
     """One library's process, as its parent sees it: it has warmed up and waits."""
 
-    def __init__(self, side, what, algo, folder):
-        self.command, self.errors = command(*what, algo), Path(folder, f"{algo}-{side}.txt")
+    def __init__(self, side, what, algo, folder, core=None):
+        self.command, variables = command(*what, algo), default_environment(os.environ)
+        self.errors = Path(folder, f"{algo}-{side}-{core}.txt")
+        if core is not None:
+            self.command = ["taskset", "-c", str(core), *self.command]
+            variables |= ONE_THREAD
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 self.command,
                 cwd=folder,  # MuJoCo leaves a log file
-                env=default_environment(os.environ),
+                env=variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
-        self.read()
+        if core is None:
+            self.read()
 
     def read(self):
         """The next report. Then a rest, in which its threads stop spinning and fall asleep."""
@@ -237,10 +260,14 @@ class Worker:
         time.sleep(REST)
         return json.loads(line)
 
-    def slice(self):
-        """Let it train for a slice."""
+    def go(self):
+        """Let it start a slice."""
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
+
+    def slice(self):
+        """Let it train for a slice."""
+        self.go()
         return self.read()
 
     def end(self):
@@ -248,14 +275,14 @@ class Worker:
         self.process.communicate()
 
 
-def measure(algo, rounds, sides=SIDES):
+def measure(algo, rounds, sides=SIDES, kind=Worker):
     """What every side reported in each round, the first round left out."""
     reports = {side: [] for side in sides}
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
             for side, what in sides.items():
-                workers[side] = Worker(side, what, algo, folder)
+                workers[side] = kind(side, what, algo, folder)
             for i in range(rounds + 1):
                 # every other round backwards: what drifts does not favour the last
                 for side in list(sides)[:: -1 if i % 2 else 1]:
@@ -264,6 +291,40 @@ def measure(algo, rounds, sides=SIDES):
             for one in workers.values():
                 one.end()
     return {side: rows[1:] for side, rows in reports.items()}
+
+
+class Pair:
+    """Two processes of one library, each on a core of its own, that train at the same time."""
+
+    def __init__(self, side, what, algo, folder):
+        cores = sorted(os.sched_getaffinity(0))[:CORES]
+        self.workers = [Worker(side, what, algo, folder, core) for core in cores]
+        for one in self.workers:
+            one.read()
+
+    def slice(self):
+        """Let both train for a slice; report the seconds of each."""
+        for one in self.workers:
+            one.go()
+        return [one.read()["seconds"] for one in self.workers]
+
+    def end(self):
+        """End both."""
+        for one in self.workers:
+            one.end()
+
+
+def sweep_summary(algo, reports):
+    """Steps per second of one of two runs side by side: per round, and the medians."""
+    steps = SETTINGS[algo]["slice"]
+    rounds = {side: [steps / statistics.mean(x) for x in rows] for side, rows in reports.items()}
+    medians = {side: statistics.median(x) for side, x in rounds.items()}
+    return {"steps_per_second": medians, "rounds": rounds}
+
+
+def times(row, peer):
+    """How many times as fast as a peer ours is in a sweep: the ratios of the rounds."""
+    return [a / b for a, b in zip(row["rounds"]["ours"], row["rounds"][peer], strict=True)]
 
 
 def summary(algo, reports, gflops):
@@ -343,13 +404,47 @@ def matmul_gflops(threads, n=1536, repetitions=30):
 # --------------------------------------------------------------------------------------- reporting
 
 
+def origin(result):
+    """The line above a table: the command and the versions that produced it."""
+    versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items())
+    load = f"load average {result['load']:.1f} before"
+    return f"`{result['command']}` on {result['cores']} cores ({load}), {versions}."
+
+
+def sweep_table(result):
+    """The figures of `--sweep` as Markdown."""
+    head = "".join(f" times as fast as {peer} |" for peer in SWEEP_TARGETS)
+    lines = [
+        origin(result),
+        "",
+        f"| steps/s of one of two runs | {' | '.join(SWEEP)} |{head}",
+        "|---" * (len(SWEEP) + len(SWEEP_TARGETS) + 1) + "|",
+    ]
+    for algo, row in result["algorithms"].items():
+        cells = [f"{row['steps_per_second'][side]:.0f}" for side in SWEEP]
+        for peer, target in SWEEP_TARGETS.items():
+            x = times(row, peer)
+            span = f"{min(x):.2f} to {max(x):.2f}"
+            cells.append(f"{statistics.median(x):.2f} ({span}), target {target}")
+        lines.append(f"| {algo} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sweep_misses(result):
+    """The targets of `--sweep` that were missed, as sentences."""
+    found = []
+    for algo, row in result["algorithms"].items():
+        for peer, target in SWEEP_TARGETS.items():
+            ratio = statistics.median(times(row, peer))
+            if ratio < target:
+                found.append(f"{algo} (sweep): {ratio:.2f} times as fast as {peer} < {target}")
+    return found
+
+
 def tables(result):
     """The figures as Markdown, for the screen and for README.md."""
     lines = [
-        f"`{result['command']}` on {result['cores']} cores "
-        f"(load average {result['load']:.1f} before), "
-        + ", ".join(f"{k} {v}" for k, v in result["versions"].items())
-        + ".",
+        origin(result),
         "",
         "| ms per step | " + " | ".join(SIDES) + " | our better one: faster than SB3 | than SBX |",
         "|---" * (len(SIDES) + 3) + "|",
@@ -389,12 +484,23 @@ def misses(result):
     return found
 
 
-def write_page(result):
-    """Put the tables between the markers of README.md."""
+def save(part, result):
+    """Keep the figures of both kinds, or those that were measured now, as data and as tables."""
+    kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    sweep = {"sweep": result} if part == "sweep" else {"sweep": kept.get("sweep")}
+    kept = {**(kept if part == "sweep" else result), **sweep}
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
-    block = f"{BEGIN}\n{tables(result)}\n{END}"
+    block = f"{BEGIN}\n{page(kept)}\n{END}"
     pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
     PAGE.write_text(re.sub(pattern, lambda _: block, text, flags=re.S), encoding="utf-8")
+
+
+def page(kept):
+    """All tables of README.md."""
+    sweep = kept.get("sweep")
+    return (f"{sweep_table(sweep)}\n\n" if sweep else "") + tables(kept)
 
 
 def peer_versions():
@@ -413,11 +519,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("algos", nargs="*", metavar="algo", help="default: " + " ".join(SETTINGS))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sweep", action="store_true", help="two runs side by side, one per core")
     parser.add_argument("--save", action="store_true", help="keep the figures as data")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    algos = args.algos or list(SETTINGS)
+    algos = args.algos or list(SWEEP_ALGOS if args.sweep else SETTINGS)
     unknown = sorted(set(algos) - set(SETTINGS))
     if unknown:
         parser.error(f"unknown algorithm {unknown[0]}: use {', '.join(SETTINGS)}")
@@ -431,7 +538,6 @@ def main():
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"load average {load:.1f}: another program on these cores spoils every figure")
-    gflops = {str(n): matmul_gflops(n) for n in (1, 2)}
     result = {
         "command": shlex.join(["python", "benchmarks/peers.py", *sys.argv[1:]]),
         "cores": len(os.sched_getaffinity(0)),
@@ -441,18 +547,22 @@ def main():
             **{name: importlib.metadata.version(name) for name in ("torch", "gymnasium", "mujoco")},
             **peer_versions(),
         },
-        "matmul_gflops": gflops,
         "algorithms": {},
     }
-    for algo in algos:
-        result["algorithms"][algo] = summary(algo, measure(algo, args.rounds), gflops)
-    print(tables(result))
-    missed = misses(result)
+    if args.sweep:
+        for algo in algos:
+            reports = measure(algo, args.rounds, SWEEP, Pair)
+            result["algorithms"][algo] = sweep_summary(algo, reports)
+        table, missed = sweep_table(result), sweep_misses(result)
+    else:
+        gflops = result["matmul_gflops"] = {str(n): matmul_gflops(n) for n in (1, 2)}
+        for algo in algos:
+            result["algorithms"][algo] = summary(algo, measure(algo, args.rounds), gflops)
+        table, missed = tables(result), misses(result)
+    print(table)
     print("\n" + ("\n".join(f"MISSED {line}" for line in missed) or "all targets met"))
     if args.save:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-        write_page(result)
+        save("sweep" if args.sweep else "alone", result)
     return 1 if missed else 0
 
 

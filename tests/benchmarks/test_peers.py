@@ -159,7 +159,80 @@ def test_the_page_quotes_the_saved_figures(peers):
     page = peers.PAGE.read_text(encoding="utf-8")
     quoted = page.split(peers.BEGIN)[1].split(peers.END)[0].strip()
     saved = peers.RESULT.read_text(encoding="utf-8") if peers.RESULT.exists() else None
-    assert quoted == (peers.tables(json.loads(saved)) if saved else "")
+    assert quoted == (peers.page(json.loads(saved)) if saved else "")
+
+
+# ------------------------------------------------------------------------------------------- sweep
+
+
+def sweep_of(peers, **changes):
+    """Three rounds of two runs side by side: seconds per slice of 1000 steps."""
+    reports = {side: [[4.0, 6.0], [5.0, 5.0], [10.0, 10.0]] for side in peers.SWEEP}
+    row = peers.sweep_summary("sac", reports | changes)
+    rest = {"command": "s", "cores": 2, "load": 0.0, "versions": {"a": "1"}}
+    return rest | {"algorithms": {"sac": row}}
+
+
+def test_a_sweep_counts_the_steps_of_one_of_two_runs(peers):
+    result = sweep_of(peers, SB3=[[12.0, 8.0], [11.0, 11.0], [15.0, 15.0]])
+    row = result["algorithms"]["sac"]
+    assert row["steps_per_second"]["ours"] == 200 and row["rounds"]["ours"] == [200, 200, 100]
+    assert peers.times(row, "SB3") == pytest.approx([2.0, 2.2, 1.5])
+    assert peers.sweep_misses(result) == []
+    head, _, line = peers.sweep_table(result).splitlines()[2:5]
+    assert len(head.split("|")) == len(line.split("|"))
+    assert line.startswith("| sac | 200 | 200 | 91 | 200 | 2.00 (1.50 to 2.20), target 2.0 |")
+
+
+def test_a_sweep_that_misses_a_target_says_so(peers):
+    said = peers.sweep_misses(sweep_of(peers, SBX=[[4.0, 4.0], [4.5, 4.5], [9.0, 9.0]]))
+    want = [("1.00", "SB3", 2.0), ("0.90", "SBX", 1.0)]
+    assert said == [f"sac (sweep): {x} times as fast as {peer} < {t}" for x, peer, t in want]
+
+
+def test_the_runs_of_a_sweep_have_a_core_and_a_thread_each(peers, monkeypatch, tmp_path):
+    started = []
+
+    class Process:
+        def __init__(self, command, env, **options):
+            started.append((command, env))
+            self.stdin, self.stdout = io.StringIO(), io.StringIO('{"seconds": 2.0}\n' * 2)
+
+        def communicate(self):
+            self.ended = True
+
+    monkeypatch.setattr(peers.subprocess, "Popen", Process)
+    monkeypatch.setattr(peers, "REST", 0.0)
+    monkeypatch.setattr(peers.os, "sched_getaffinity", lambda pid: {3, 5, 7})
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    pair = peers.Pair("SBX", peers.SWEEP["SBX"], "sac", tmp_path)
+    assert pair.slice() == [2.0, 2.0]
+    assert [one.process.stdin.getvalue() for one in pair.workers] == ["go\n", "go\n"]
+    pair.end()
+    assert all(one.process.ended for one in pair.workers)
+    for core, (command, env) in zip(("3", "5"), started, strict=True):
+        assert command[:3] == ["taskset", "-c", core]
+        assert command[-4:] == ["--worker", "sbx", "--threads", "1"]
+        assert env.items() >= peers.ONE_THREAD.items() and env["JAX_PLATFORMS"] == "cpu"
+
+
+@pytest.mark.parametrize("part", ["sweep", "alone"])
+def test_saving_one_kind_of_figures_keeps_the_other(peers, reports, monkeypatch, tmp_path, part):
+    monkeypatch.setattr(peers, "RESULT", tmp_path / "peers.json")
+    monkeypatch.setattr(peers, "PAGE", tmp_path / "README.md")
+    (tmp_path / "README.md").write_text(f"before\n{peers.BEGIN}\n{peers.END}\nafter\n")
+    alone, sweep = result_of(peers, reports), sweep_of(peers)
+    peers.save("alone", alone)
+    peers.save("sweep", sweep)
+    again = {"sweep": sweep, "alone": alone}[part] | {"command": "again"}
+    peers.save(part, again)
+    kept = json.loads((tmp_path / "peers.json").read_text())
+    assert (kept["command"], kept["sweep"]["command"]) == (
+        ("c", "again") if part == "sweep" else ("again", "s")
+    )
+    page = (tmp_path / "README.md").read_text()
+    assert page.startswith("before\n") and page.endswith("after\n")
+    assert peers.sweep_table(kept["sweep"]) in page and peers.tables(kept) in page
 
 
 # -------------------------------------------------------------------------------------- arithmetic
