@@ -4,9 +4,11 @@ import inspect
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from spinup import registry
 from spinup.envs.space_json import space_from_json
+from spinup.envs.spaces import is_image
 from spinup.policies.activations import activation
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_object
@@ -49,6 +51,11 @@ def load_actor_critic(meta, tensors, actor_critic=None, trust_code=False):
     if isinstance(kwargs.get("activation"), str):
         kwargs["activation"] = activation(kwargs["activation"], "pytorch")
     observation_space = space_from_json(meta["observation_space"])
+    encodes = "encoder" in kwargs or any(".obs_filter.net." in name for name in tensors)
+    if actor_critic is None and is_image(observation_space) and not encodes:
+        # Version 0.1.0 flattened images without scaling them, as other arrays still are.
+        ends = (x.astype(np.float32) for x in (observation_space.low, observation_space.high))
+        observation_space = spaces.Box(*ends, dtype=np.float32)
     action_space = space_from_json(meta["action_space"])
     try:
         if actor_critic is None and not trust_code:

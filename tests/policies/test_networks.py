@@ -53,6 +53,17 @@ def saved(ac, folder, **ac_kwargs):
     return load_policy(folder)
 
 
+def test_a_policy_that_flattened_images_still_loads(tmp_path):
+    # Version 0.1.0 had no encoders; its networks read bytes as floats from 0 to 255.
+    old = nets.MLPActorCritic(spaces.Box(0, 255.0, (4, 3, 2)), ACTIONS["Discrete"], (16, 16))
+    meta, tensors = saved(old, tmp_path)
+    meta["observation_space"] = space_to_json(spaces.Box(0, 255, (4, 3, 2), np.uint8))
+    act, same = (make_get_action(ac, True) for ac in (old, load_actor_critic(meta, tensors)))
+    images = np.random.default_rng(0).integers(0, 256, (40, 4, 3, 2), np.uint8)
+    assert len({int(act(o)) for o in images}) > 1
+    assert [act(o) for o in images] == [same(o) for o in images]
+
+
 @pytest.mark.parametrize("cls", [nets.MLPActorCritic, MLPPolicy])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loaded_network_has_the_same_weights_and_takes_the_same_actions(tmp_path, kind, cls):
