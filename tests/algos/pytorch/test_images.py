@@ -185,6 +185,17 @@ def test_an_encoder_that_does_not_fit_is_one_sentence(space, kwargs, words):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "ac_kwargs", [{"encoder": "nature"}, {"encoder": "x"}, {"normalize_obs": True}]
+)
+def test_a_run_refuses_it_before_anything_is_created(train, tmp_path, ac_kwargs):
+    with pytest.raises(SpinupError):
+        train("ppo", "spinup/ProbeImage-v0", ac_kwargs=ac_kwargs)
+    with pytest.raises(SpinupError, match="reads images"):
+        train("ppo", "CartPole-v1", ac_kwargs={"encoder": "small"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_vectors_and_floats_are_flattened_as_before():
     for shape in ((3,), (10, 10, 4)):
         ac = MLPActorCritic(spaces.Box(-1, 1, shape), TWO)

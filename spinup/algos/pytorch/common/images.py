@@ -35,12 +35,7 @@ def image_layers(space, encoder, hidden_sizes, usual, after=(), normalize=False,
         streams: whether the next hidden layer belongs to one of several streams. If so, the
             encoder leaves its own last layer to them.
     """
-    kind = _kind(space, encoder)
-    if normalize:
-        raise SpinupError(
-            "normalize_obs=True is for vectors, but an encoder reads this observation space, "
-            f"{name_of(space)}: leave it out"
-        )
+    kind = check_encoder(space, encoder, normalize)
     if hidden_sizes is None:
         own = (WIDTHS[kind],) if streams and kind in WIDTHS else after
         hidden_sizes = usual if kind == "flat" else own
@@ -52,8 +47,13 @@ def image_layers(space, encoder, hidden_sizes, usual, after=(), normalize=False,
     return made[0].features, hidden_sizes, lambda: made.pop() if made else build()
 
 
-def _kind(space, encoder):
-    """Return which encoder is meant: "nature", "small", "flat" or "given"."""
+def check_encoder(space, encoder="auto", normalize_obs=False):
+    """Return which encoder is meant, "nature", "small", "flat" or "given"; reject others."""
+    if normalize_obs:
+        raise SpinupError(
+            "normalize_obs=True is for vectors, but an encoder reads this observation space, "
+            f"{name_of(space)}: leave it out"
+        )
     if callable(encoder):
         return "given"
     if encoder not in ("auto", "flat", *WIDTHS):

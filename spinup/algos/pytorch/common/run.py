@@ -7,10 +7,12 @@ import torch
 from torch import nn
 
 from spinup.algos.pytorch.common.layers import ObsFilter, ReturnFilter
+from spinup.envs.spaces import is_image
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
 
+_READING = ("encoder", "normalize_obs")  # entries of ac_kwargs that say how images are read
 # If batch_size x widest layer is at least this, a second thread pays off (docs/adr/0008).
 WORTH_A_THREAD = 1 << 14
 
@@ -36,6 +38,15 @@ class TorchRun(Run):
         there = torch.backends.mps if kind == "mps" else getattr(torch, kind)
         if not there.is_available():
             raise SpinupError(f"device='{kind}' needs a GPU, and torch sees none: use device='cpu'")
+
+    def _make_streams(self):
+        super()._make_streams()
+        asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}
+        ours = getattr(self.config.get("actor_critic"), "__module__", "").startswith("spinup.")
+        if ours and (is_image(self.observation_space) or asked.get("encoder", "auto") != "auto"):
+            from spinup.algos.pytorch.common.images import check_encoder
+
+            check_encoder(self.observation_space, **asked)
 
     def _limit_threads(self):
         super()._limit_threads()
