@@ -7,11 +7,13 @@ import shlex
 import time
 
 import pytest
+from gymnasium.wrappers import FrameStackObservation
 
 from spinup import registry, run
 from spinup.cli import estimate
 from spinup.cli import plan as cli
 from spinup.cli.estimate import Cost, Env, Speed, cost, duration
+from spinup.envs import make_env
 from spinup.utils.memory import size_text
 
 PPO = "ppo --env CartPole-v1 --steps 200 --epochs 4 --hid 8 --train_pi_iters 2 --train_v_iters 2"
@@ -209,3 +211,14 @@ def test_the_memory_of_images_is_counted_in_bytes(capsys):
     assert rows[0]["memory"] == size_text(64 * (400 + 8 + 9 + 400 + 8 + 16))
     rows, _ = dry_run(f"dqn {settings}", capsys)
     assert rows[0]["memory"] == size_text(128 * (400 + 400 + 8 + 5))
+
+
+def test_the_frames_of_a_stack_are_counted_once(monkeypatch):
+    def stacked(env_name, env_kwargs):
+        return lambda: FrameStackObservation(make_env(env_name), 4)
+
+    monkeypatch.setattr(estimate, "env_maker", stacked)
+    image = 10 * 10 * 4
+    found = estimate.look_at({"env_name": "spinup/ProbeImage-v0"})
+    # a frame and a little more, the slots of 4 + 4 frames, a count, action, reward and flag
+    assert found.transition == image * 33 // 32 + 8 * 4 + 8 + 8 + 5 < 2 * 4 * image / 6
