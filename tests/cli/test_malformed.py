@@ -81,7 +81,7 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
         "'ac_kwargs' has no entry 'hidden-sizes': it has hidden_sizes, activation, "
-        "normalize_obs, normalize_ret, orthogonal_init; did you mean hidden_sizes?",
+        "normalize_obs, normalize_ret, orthogonal_init, encoder; did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs 3",
@@ -221,7 +221,7 @@ REFUSED = [
     ),
     (
         "ppo --env CartPole-v1 --device gpu",
-        "'--device' must be 'cpu', 'cuda' or 'mps', not 'gpu'",
+        "'--device' must be 'cpu', 'cuda', 'mps' or 'auto', not 'gpu'",
     ),
     ("ppo --env CartPole-v1 --gamma 1.5", "'--gamma' must be a number between 0 and 1, not 1.5"),
     ("ppo --env CartPole-v1 --gamma -0.1", "'--gamma' must be a number between 0 and 1, not -0.1"),
@@ -427,7 +427,7 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --ac_kwargs:hiden_sizes 3",
         "'ac_kwargs' has no entry 'hiden_sizes': it has hidden_sizes, activation, "
-        "normalize_obs, normalize_ret, orthogonal_init; did you mean hidden_sizes?",
+        "normalize_obs, normalize_ret, orthogonal_init, encoder; did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:normalize_obs perhaps",
