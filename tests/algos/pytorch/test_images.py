@@ -292,6 +292,13 @@ def test_a_run_repeats_and_resumes_to_the_same_bits(train, tmp_path, algo, env):
             assert torch.equal(p, q)
 
 
+def test_convolutions_on_a_gpu_repeat_their_bits_during_a_run(train):
+    flags = torch.backends.cudnn
+    before, seen = flags.deterministic, []
+    train("dqn", DISCRETE, ac_kwargs={}, on_epoch=lambda row, ac: seen.append(flags.deterministic))
+    assert seen == [True] and flags.deterministic is before is False
+
+
 @pytest.mark.parametrize("algo", ["ppo", "trpo"])
 def test_shards_of_images_give_one_policy(train, algo):
     run = train(algo, DISCRETE, ac_kwargs={}, shards=2, num_envs=2)

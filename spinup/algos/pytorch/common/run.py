@@ -1,6 +1,7 @@
 """The torch-specific part of a training run (see `Run`)."""
 
 import contextlib
+import functools
 import os
 
 import torch
@@ -72,6 +73,9 @@ class TorchRun(Run):
                 "leave these out, or use device='cpu'"
             )
         ac.to(self.device)
+        cudnn = torch.backends.cudnn
+        self.closers.append(functools.partial(setattr, cudnn, "deterministic", cudnn.deterministic))
+        cudnn.deterministic = True  # otherwise, convolutions on a GPU may add in any order
         sync_params(ac)
         if not hasattr(ac, "action_space"):  # a user's class need not store it
             ac.action_space = self.action_space
