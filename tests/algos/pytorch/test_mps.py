@@ -52,6 +52,7 @@ def test_networks_with_float64_buffers_are_refused(buffer, monkeypatch):
             raise RuntimeError("moved to the device")
 
     run = SimpleNamespace(
+        config={"device": "mps"},
         device=SimpleNamespace(type="mps"),
         seeds=SimpleNamespace(integer=lambda name: 0),
         observation_space=None,
