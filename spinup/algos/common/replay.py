@@ -251,8 +251,8 @@ class ReplayBuffer:
         group = max(1, _GATHER_BYTES // max(1, index.shape[1] * self.ring.row_bytes))
         for start in range(0, n, group):
             joined = self.rows(index[start : start + group])
-            for i in range(min(group, n - start)):
-                yield {name: x[i] for name, x in joined.items()}
+            for batch in zip(*joined.values(), strict=True):
+                yield dict(zip(joined, batch, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """Return all the state that a resumed run needs."""

@@ -24,22 +24,12 @@ class CompiledUpdate:
     and its tensors are recorded. Later calls with the same arguments only replace the batch.
     """
 
-    options = {"cpp_wrapper": True, "fallback_random": True}  # use torch's usual RNG
+    options = {"cpp_wrapper": True, "size_asserts": False, "fallback_random": True}
 
     def __init__(self, update):
         self.compiled = torch.compile(update, fullgraph=True, dynamic=False, backend=self._backend)
         self.recorded = {}
         self._last = None  # the machine code, its inputs and its outputs
-
-    def _backend(self, graph, examples):
-        code = torch._inductor.compile(graph, examples, options=self.options)
-
-        def call(*inputs):
-            outputs = code(*inputs)
-            self._last = code, inputs, outputs
-            return outputs
-
-        return call
 
     def __call__(self, *args, **kwargs):
         """Take one step; the batch is the argument that is a dict."""
@@ -54,11 +44,34 @@ class CompiledUpdate:
             self.recorded[key] = recorded
         return result
 
+    def _backend(self, graph, examples):
+        from torch._inductor.compile_fx import compile_fx
+
+        return compile_fx(graph, examples, self._generate, config_patches=self.options)
+
+    def _generate(self, graph, examples, **kwargs):
+        """Generate the machine code, the last step of compiling; return it as a function."""
+        from torch._inductor.compile_fx import compile_fx_inner
+
+        code = compile_fx_inner(graph, examples, **kwargs)
+
+        def call(inputs):
+            kept = list(inputs)
+            outputs = code(inputs)  # empties the list
+            self._last = code, kept, outputs
+            return outputs
+
+        call._boxed_call = True  # it takes a list
+        return call
+
 
 def _identity(x):
-    """Return what must be equal for a recorded call to be repeated: of an object, its id."""
+    """Return what must be equal for a recorded call to be repeated: of an object, its id.
+
+    The batches of a run differ in their number of rows at most.
+    """
     if isinstance(x, dict):
-        return *x, *((tensor.shape, tensor.dtype) for tensor in x.values())
+        return *x, *map(len, x.values())
     return x if isinstance(x, float | int | str) else id(x)
 
 
@@ -81,7 +94,9 @@ class RecordedCall:
         """Take one step."""
         for name, i in self.batch.items():
             self.inputs[i] = batch[name]
-        return _replace(self.result, self.code(*self.inputs).__getitem__)
+        with torch.no_grad():  # the gradients are part of the machine code
+            outputs = self.code(self.inputs.copy())
+        return _replace(self.result, outputs.__getitem__)
 
 
 def _replace(result, function):
