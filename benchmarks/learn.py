@@ -12,6 +12,9 @@ returns: none more than 1.5 times worse). Stretch: the mean over seeds. Everythi
 `benchmarks/results/learn/`: returns, command, versions, hyperparameters, wall time. In goal
 environments an episode counts 1 when it ends at its goal and 0 when it does not (`is_success`), so
 that the "return" is the success rate.
+
+Rows with images take hours on a CPU: name them, `--device cuda`, and a folder for their runs with
+`--keep`. The same command again resumes runs that were stopped.
 """
 
 import argparse
@@ -70,6 +73,15 @@ GATES += [
 # Rows that need more than this project installs; they run only when they are named.
 ON_DEMAND = [
     ("her", "FetchReach-v4", 10_000, 0.9, 1.0),  # gymnasium-robotics, which needs mujoco < 4
+    ("ppo", "MinAtar/Breakout-v1", 1_000_000, 14, 28),
+    ("ppo", "MinAtar/Asterix-v1", 10_000_000, 7.5, 15),
+    ("ppo", "MinAtar/Freeway-v1", 10_000_000, 29, 58),
+    ("ppo", "MinAtar/SpaceInvaders-v1", 10_000_000, 65.5, 131),
+    ("dqn", "MinAtar/Breakout-v1", 1_000_000, 8, 15),
+    ("ppo", "ALE/Pong-v5", 10_000_000, 18, 20),
+    ("dqn", "ALE/Pong-v5", 10_000_000, 18, 20),
+    ("ppo", "ALE/Breakout-v5", 10_000_000, 300, 400),
+    ("dqn", "ALE/Breakout-v5", 10_000_000, 300, 400),
 ]
 
 
@@ -84,7 +96,7 @@ def preset_path(algo, env):
     return Path(__file__).parents[1] / "spinup" / "presets" / name
 
 
-def train_and_evaluate(algo, env_id, steps, seed, overrides):
+def train_and_evaluate(algo, env_id, steps, seed, overrides, device="cpu", keep=None):
     """One seed, in this process: train for `steps`, play the final policy, return what happened."""
     import numpy as np
 
@@ -102,27 +114,33 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
     ac_kwargs = dict(config.pop("ac_kwargs", {}))
     if "activation" in ac_kwargs:
         ac_kwargs["activation"] = activation(ac_kwargs["activation"], backend)
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+    kept = Path(keep, f"{file_name(algo, env_id)[:-5]}-s{seed}") if keep else None
+    if kept and (kept / "progress.txt").exists():
+        config["resume"] = True
+    with contextlib.ExitStack() as stack:
+        folder = kept or stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         registry.load(name, backend)(
             lambda: make_env(env_id),
             ac_kwargs=ac_kwargs,
             seed=seed,
-            logger_kwargs={"output_dir": folder, "quiet": True},
+            device=device,
+            logger_kwargs={"output_dir": str(folder), "quiet": True},
             **config,
         )
-        train_seconds = time.monotonic() - start
         progress = Path(folder, "progress.txt").read_text().splitlines()
         _, get_action = load_policy_and_env(folder, None, deterministic=True)
     env = adapt_env(make_env(env_id))
+    longest = getattr(env.unwrapped, "max_ep_len", config.get("max_ep_len", 1000))
     goal_env = registry.get(name).observation == "goal"
     returns = []
     for episode in range(100 if env_id == "Pendulum-v1" or goal_env else 20):
-        o, ended, ret = env.reset(seed=1_000_000 + episode)[0], False, 0.0
-        while not ended:
+        o, ret = env.reset(seed=1_000_000 + episode)[0], 0.0
+        for _ in range(longest):
             o, r, terminated, truncated, info = env.step(get_action(o))
             ret += float(r)
-            ended = terminated or truncated
+            if terminated or truncated:
+                break
         returns.append(float(info["is_success"]) if goal_env else ret)
     headers = progress[0].split("\t")
     curve = [float(row.split("\t")[headers.index("AverageEpRet")]) for row in progress[1:]]
@@ -133,7 +151,7 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides):
         "episodes": len(returns),
         "std": float(np.std(returns)),
         "steps": int(float(progress[-1].split("\t")[headers.index("TotalEnvInteracts")])),
-        "train_seconds": round(train_seconds, 1),
+        "train_seconds": round(float(progress[-1].split("\t")[headers.index("Time")]), 1),
         "training_curve": [None if np.isnan(x) else round(x, 1) for x in curve[every - 1 :: every]],
     }
 
@@ -145,7 +163,7 @@ def verdict(returns, goal, stretch):
     return {"pass": passed, "stretch": statistics.mean(returns) >= stretch}
 
 
-def run_gate(gate, pool, overrides):
+def run_gate(gate, pool, overrides, execution):
     """All seeds of a row, each in a process of its own with one thread; writes the result."""
     algo, env_id, steps, goal, stretch = gate
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -153,7 +171,10 @@ def run_gate(gate, pool, overrides):
     def one(seed):
         command = [sys.executable, __file__, "--one", algo, env_id, str(steps), str(seed)]
         done = subprocess.run(
-            [*command, json.dumps(overrides)], capture_output=True, text=True, env=environment
+            [*command, json.dumps(overrides), json.dumps(execution)],
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
@@ -176,6 +197,7 @@ def run_gate(gate, pool, overrides):
             "preset": f"spinup/presets/{preset_path(algo, env_id).name}",
             "hyperparameters": {**json.loads(preset_path(algo, env_id).read_text()), **overrides},
             "command": f"python benchmarks/learn.py {algo} {env_id}",
+            "device": device_name(execution["device"]),
             "wall_seconds": round(time.monotonic() - start, 1),
             "versions": versions(),
         }
@@ -215,6 +237,13 @@ def write_reached():
     preset_path("reached", "x").with_name("reached.json").write_text(text)
 
 
+def device_name(device):
+    """The CPU, or the name of the GPU."""
+    import torch
+
+    return torch.cuda.get_device_name() if device == "cuda" else device
+
+
 def versions():
     """What the figures were made with."""
     import gymnasium
@@ -230,7 +259,8 @@ def versions():
         "numpy": numpy.__version__,
         "gymnasium": gymnasium.__version__,
     }
-    for package in ("mujoco", "gymnasium-robotics", "tensorflow-cpu", "tensorflow"):
+    packages = ("mujoco", "gymnasium-robotics", "ale-py", "minatar", "tensorflow-cpu", "tensorflow")
+    for package in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
@@ -250,11 +280,14 @@ def main():
         metavar="JSON",
         help="hyperparameters to try over the preset; nothing is written",
     )
-    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--keep", help="folder for the runs, which are resumed if they are there")
+    parser.add_argument("--one", nargs=6, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        algo, env_id, steps, seed, overrides = args.one
-        result = train_and_evaluate(algo, env_id, int(steps), int(seed), json.loads(overrides))
+        algo, env_id, steps, seed, overrides, execution = args.one
+        given = {**json.loads(execution), "overrides": json.loads(overrides)}
+        result = train_and_evaluate(algo, env_id, int(steps), int(seed), **given)
         print(json.dumps(result))
         return 0
     gates = [
@@ -266,8 +299,9 @@ def main():
     if not gates:
         print(f"learn: no gate for {args.algo} {args.env}", file=sys.stderr)
         return 2
+    execution = {"device": args.device, "keep": args.keep}
     with ThreadPoolExecutor(args.jobs) as pool:
-        waiting = [run_gate(gate, pool, args.overrides) for gate in gates]
+        waiting = [run_gate(gate, pool, args.overrides, execution) for gate in gates]
         results = [wait() for wait in waiting]
     return 0 if all(result["pass"] for result in results) else 1
 
