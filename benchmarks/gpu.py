@@ -38,10 +38,14 @@ ROWS = {
     "ppo": ("ppo", "HalfCheetah-v5", {}),
     "ppo-256": ("ppo", "HalfCheetah-v5", {"ac_kwargs": {"hidden_sizes": [256, 256]}}),
     "trpo": ("trpo", "HalfCheetah-v5", {}),
+    "dqn-MinAtar": ("dqn", "MinAtar/Breakout-v1", {"steps_per_epoch": 2000}),
+    "dqn-Atari": ("dqn", "ALE/Pong-v5", {"steps_per_epoch": 1000, "replay_size": 5000}),
+    "ppo-MinAtar": ("ppo", "MinAtar/Breakout-v1", {"preset": "ppo-Breakout-v1"}),
+    "ppo-Atari": ("ppo", "ALE/Pong-v5", {"preset": "ppo-Pong-v5"}),
 }
 WAYS = {
     "cpu": {"device": "cpu", "compile": True, "num_threads": 1},
-    "eager": {"device": "cuda", "compile": False},
+    "eager": {"device": "cuda", "compile": False, "steps_per_epoch": 500},
     "graph": {"device": "cuda", "compile": "graph"},
     "compiled": {"device": "cuda", "compile": True},
 }
@@ -65,11 +69,17 @@ def train(algo, env, **settings):
 def speed(row, way):
     """Measure one figure, in this process."""
     algo, env, settings = ROWS[row]
-    settings = {"save_freq": EPOCHS, **settings, **WAYS[way], "epochs": EPOCHS}
+    settings = {**settings, "epochs": EPOCHS, "save_freq": EPOCHS}
+    if "preset" in settings:
+        preset = ROOT / "spinup" / "presets" / f"{settings.pop('preset')}.json"
+        settings = {**json.loads(preset.read_text()), **settings}
+        settings.pop("env")
     if algo in OFF_POLICY:
-        settings["num_test_episodes"] = 0
+        settings |= {**WAYS[way], "num_test_episodes": 0}
+        if way in ("cpu", "eager") and env.startswith("ALE"):  # slow, so that few steps suffice
+            settings["steps_per_epoch"] = 300
     else:
-        settings.pop("compile")
+        settings["device"] = WAYS[way]["device"]
     _, ends = train(algo, env, **settings)
     steps = settings.get("steps_per_epoch", 4000)
     return statistics.median(steps / (b - a) for a, b in itertools.pairwise(ends))
