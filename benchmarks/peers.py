@@ -17,7 +17,8 @@ fast as Stable-Baselines3, DQN three times.
 
 `--sweep` measures what counts for many runs at once, one per core: two processes of the same
 library train at the same time, each pinned to a core of its own and limited to one thread, and the
-figure is the steps per second of one of them. Targets: twice Stable-Baselines3, and SBX.
+figure is the steps per second of one of them. Targets: twice Stable-Baselines3, and SBX. One row
+of it learns from images.
 """
 
 import argparse
@@ -71,6 +72,17 @@ SETTINGS = {
         "target": 3.0,
         "target_every": 500,  # environment steps between two copies into the target network
     },
+    # Images of 10 x 10: a convolution of 16 filters, a layer of 128 units. Not with SBX.
+    "dqn-MinAtar": {
+        "algo": "dqn",
+        "env": "MinAtar/Breakout-v1",
+        "batch": 32,
+        "every": 4,
+        "updates": 1,
+        "slice": 2000,
+        "target_every": 500,
+        "replay": 100_000,
+    },
 }
 # name -> worker's library and threads (None: what it chooses)
 SIDES = {
@@ -82,7 +94,8 @@ SIDES = {
 OURS = ("ours, 1 thread", "ours, 2 threads")
 # The sides of `--sweep`, each with one thread
 SWEEP = {"ours": ("ours", 1), "ours, eager": ("eager", 1), "SB3": ("sb3", 1), "SBX": ("sbx", 1)}
-SWEEP_ALGOS = ("sac", "td3", "ddpg")
+SWEEP_ALGOS = ("sac", "td3", "ddpg", "dqn-MinAtar")
+ALONE_ALGOS = ("sac", "td3", "ddpg", "dqn")
 SWEEP_TARGETS = {"SB3": 2.0, "SBX": 1.0}  # times as fast
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -131,11 +144,50 @@ def worker(library, algo, threads=None):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     settings = SETTINGS[algo]
 
-    def env_fn():
-        return Turnstile(gym.make(settings["env"]), settings, report)
+    peer = library in ("sb3", "sbx")
 
-    train = train_peer if library in ("sb3", "sbx") else train_ours
-    train(library, algo, settings, env_fn, threads)
+    def env_fn():
+        make = minatar_for_sb3 if peer and "MinAtar" in settings["env"] else gym.make
+        if not peer:
+            from spinup.envs import make_env as make
+        return Turnstile(make(settings["env"]), settings, report)
+
+    train = train_peer if peer else train_ours
+    train(library, settings.get("algo", algo), settings, env_fn, threads)
+
+
+def minatar_for_sb3(env_id):
+    """MinAtar as Stable-Baselines3 wants images: bytes, channels first."""
+    import minatar.gym
+    import numpy as np
+
+    minatar.gym.register_envs()
+    height, width, channels = gym.make(env_id).observation_space.shape
+    return gym.wrappers.TransformObservation(
+        gym.make(env_id),
+        lambda o: 255 * o.transpose(2, 0, 1).astype(np.uint8),
+        gym.spaces.Box(0, 255, (channels, height, width), np.uint8),
+    )
+
+
+def small_network():
+    """The keyword arguments with which Stable-Baselines3 builds our network for small images."""
+    import torch
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+    from torch import nn
+
+    class Small(BaseFeaturesExtractor):
+        def __init__(self, space):
+            super().__init__(space, features_dim=128)
+            channels, height, width = space.shape
+            conv = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
+            size = conv(torch.zeros(1, channels, height, width)).shape[1]
+            self.net = nn.Sequential(*conv, nn.Linear(size, 128), nn.ReLU())
+
+        def forward(self, x):
+            return self.net(x)
+
+    return {"features_extractor_class": Small, "net_arch": []}
 
 
 def train_ours(library, algo, settings, env_fn, threads=None):
@@ -157,10 +209,10 @@ def train_ours(library, algo, settings, env_fn, threads=None):
     with tempfile.TemporaryDirectory() as folder:
         getattr(spinup, f"{algo}_{backend}")(
             env_fn,
-            ac_kwargs={"hidden_sizes": settings["sizes"][1:-1]},
+            ac_kwargs={"hidden_sizes": settings["sizes"][1:-1]} if "sizes" in settings else {},
             steps_per_epoch=FOREVER,
             epochs=1,
-            replay_size=REPLAY,
+            replay_size=settings.get("replay", REPLAY),
             gamma=GAMMA,
             batch_size=settings["batch"],
             start_steps=RANDOM_STEPS,
@@ -195,17 +247,19 @@ def train_peer(library, algo, settings, env_fn, threads=None):
     else:
         n = settings["sizes"][-1]
         own = {"tau": 1 - POLYAK, "action_noise": NormalActionNoise(np.zeros(n), np.full(n, NOISE))}
+    image = "sizes" not in settings
+    sizes = small_network() if image else {"net_arch": list(settings["sizes"][1:-1])}
     model = getattr(peer, algo.upper())(
-        "MlpPolicy",
+        "CnnPolicy" if image else "MlpPolicy",
         env_fn(),
         learning_rate=LR,
-        buffer_size=REPLAY,
+        buffer_size=settings.get("replay", REPLAY),
         gamma=GAMMA,
         batch_size=settings["batch"],
         learning_starts=RANDOM_STEPS,
         train_freq=settings["every"],
         gradient_steps=settings["updates"],
-        policy_kwargs={"net_arch": list(settings["sizes"][1:-1])},
+        policy_kwargs=sizes,
         seed=0,
         device="cpu",
         **own,
@@ -312,6 +366,11 @@ class Pair:
         """End both."""
         for one in self.workers:
             one.end()
+
+
+def has(side, algo):
+    """Return whether a library can do this work."""
+    return side != "SBX" or "sizes" in SETTINGS[algo]
 
 
 def sweep_summary(algo, reports):
@@ -421,8 +480,12 @@ def sweep_table(result):
         "|---" * (len(SWEEP) + len(SWEEP_TARGETS) + 1) + "|",
     ]
     for algo, row in result["algorithms"].items():
-        cells = [f"{row['steps_per_second'][side]:.0f}" for side in SWEEP]
+        found = row["steps_per_second"]
+        cells = [f"{found[side]:.0f}" if side in found else "" for side in SWEEP]
         for peer, target in SWEEP_TARGETS.items():
+            if peer not in found:
+                cells.append("")
+                continue
             x = times(row, peer)
             span = f"{min(x):.2f} to {max(x):.2f}"
             cells.append(f"{statistics.median(x):.2f} ({span}), target {target}")
@@ -435,6 +498,8 @@ def sweep_misses(result):
     found = []
     for algo, row in result["algorithms"].items():
         for peer, target in SWEEP_TARGETS.items():
+            if peer not in row["rounds"]:
+                continue
             ratio = statistics.median(times(row, peer))
             if ratio < target:
                 found.append(f"{algo} (sweep): {ratio:.2f} times as fast as {peer} < {target}")
@@ -517,17 +582,20 @@ def peer_versions():
 def main():
     """Measure, print tables, exit with 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("algos", nargs="*", metavar="algo", help="default: " + " ".join(SETTINGS))
+    parser.add_argument(
+        "algos", nargs="*", metavar="algo", help="default: " + " ".join(ALONE_ALGOS)
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sweep", action="store_true", help="two runs side by side, one per core")
     parser.add_argument("--save", action="store_true", help="keep the figures as data")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    algos = args.algos or list(SWEEP_ALGOS if args.sweep else SETTINGS)
-    unknown = sorted(set(algos) - set(SETTINGS))
+    known = SETTINGS if args.worker else SWEEP_ALGOS if args.sweep else ALONE_ALGOS
+    algos = args.algos or list(known)
+    unknown = sorted(set(algos) - set(known))
     if unknown:
-        parser.error(f"unknown algorithm {unknown[0]}: use {', '.join(SETTINGS)}")
+        parser.error(f"unknown algorithm {unknown[0]}: use {', '.join(known)}")
     if args.worker:
         worker(args.worker, algos[0], args.threads)
         return 0
@@ -551,7 +619,8 @@ def main():
     }
     if args.sweep:
         for algo in algos:
-            reports = measure(algo, args.rounds, SWEEP, Pair)
+            sides = {side: what for side, what in SWEEP.items() if has(side, algo)}
+            reports = measure(algo, args.rounds, sides, Pair)
             result["algorithms"][algo] = sweep_summary(algo, reports)
         table, missed = sweep_table(result), sweep_misses(result)
     else:
