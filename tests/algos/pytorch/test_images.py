@@ -96,16 +96,33 @@ def test_leading_axes_are_kept():
     torch.testing.assert_close(encoder(obs.reshape(2, 3, 10, 10, 4)), rows.reshape(2, 3, 128))
 
 
-def test_estimates_are_computed_in_chunks_and_gradients_in_one(monkeypatch):
-    monkeypatch.setattr(images, "MOST_ROWS", 4)
+def test_many_images_are_encoded_in_chunks(monkeypatch):
+    monkeypatch.setattr(images, "MOST_VALUES", 4 * 400)
     encoder, rows = Encoder(MINATAR, "small"), []
-    encoder.net.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    encoder.net.register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0])))
     obs = some(MINATAR, 10)
-    whole = encoder(obs)
     with torch.no_grad():
         parts = encoder(obs)
-    assert rows == [10, 4, 4, 2]
-    torch.testing.assert_close(parts, whole)
+    assert rows == [4, 4, 2]
+    torch.testing.assert_close(parts, encoder(obs))
+    assert rows[3:] == [10]  # a gradient may need four times as many
+    monkeypatch.setattr(images, "MOST_VALUES", 2 * 400)
+    encoder(obs).sum().backward()
+    assert rows[4:] == 2 * [2] * 5  # forward, and once more backward
+
+
+def test_chunks_do_not_change_gradients_nor_their_derivatives(monkeypatch):
+    """TRPO differentiates twice."""
+    encoder, obs = Encoder(MINATAR, "small").double(), some(MINATAR, 10)
+    params, found = list(encoder.parameters()), []
+    for most in (2, 10):
+        monkeypatch.setattr(images, "MOST_VALUES", most * 400)
+        loss = encoder(obs).square().sum()
+        first = torch.autograd.grad(loss, params, create_graph=True)
+        slope = sum(g.square().sum() for g in first)
+        found.append([*first, *torch.autograd.grad(slope, params)])
+    torch.testing.assert_close(*found)
+    assert all(x.abs().sum() > 0 for x in found[0])
 
 
 # ---- choosing and replacing an encoder ----------------------------------------------------------

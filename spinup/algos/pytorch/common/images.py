@@ -7,19 +7,22 @@ batches hold bytes, and only the rows of one gradient step are floats.
     obs_dim, hidden_sizes, new_encoder = image_layers(space, "auto", None, usual=(64, 64))
 """
 
+import functools
+
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from spinup.envs.spaces import is_image, name_of
 from spinup.utils.errors import SpinupError
 
 NATURE_FROM = 36  # pixels of the shorter side: the least that leaves one pixel after three layers
 WIDTHS = {"nature": 512, "small": 128}  # of the last layer
-# Without gradients (values and log-probabilities of an epoch), this many images are encoded at a
-# time: as floats, 4,000 Atari observations would take 450 MB.
-MOST_ROWS = 512
+# At most this many values are encoded at a time, 594 Atari observations: 64 MB of floats. With
+# gradients, four times as many (1.2 GB); more are encoded once more in the backward pass.
+MOST_VALUES = 1 << 24
 
 
 def image_layers(space, encoder, hidden_sizes, usual, after=(), normalize=False, streams=False):
@@ -118,10 +121,12 @@ class Encoder(nn.Module):
     def forward(self, obs):
         """Return features: (..., *shape) -> (..., features)."""
         x = obs.reshape(-1, *self.shape)
-        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or len(x) <= MOST_ROWS
-        parts = [x] if whole else x.split(MOST_ROWS)
-        out = [self._encode(part) for part in parts]
-        out = out[0] if whole else torch.cat(out)
+        grad, rows = torch.is_grad_enabled(), max(1, MOST_VALUES // int(np.prod(self.shape)))
+        if torch.compiler.is_compiling() or len(x) <= (4 * rows if grad else rows):
+            out = self._encode(x)
+        else:
+            again = functools.partial(checkpoint, self._encode, use_reentrant=False)
+            out = torch.cat([(again if grad else self._encode)(part) for part in x.split(rows)])
         return out.reshape(*obs.shape[: obs.ndim - len(self.shape)], self.features)
 
     def _encode(self, x):
