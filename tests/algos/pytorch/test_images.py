@@ -351,6 +351,15 @@ def test_a_users_network_gets_bytes_if_it_asks_for_them(train, monkeypatch):
         assert run.ac.seen == dtype
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("algo, env", [("dqn", DISCRETE), ("td3", BOX)], **NAMES)
+def test_a_compiled_update_reads_images(train, algo, env):
+    settings = {"ac_kwargs": {}, "steps_per_epoch": 200, "num_test_episodes": 0, "num_threads": 1}
+    settings["updates_per_step"] = 0.25
+    (plain,), (fast,) = (train(algo, env, compile=x, **settings).rows for x in (False, True))
+    assert plain == pytest.approx(fast, rel=1e-3, abs=1e-4) and plain != fast
+
+
 # ---- one encoder for the critics, which the policy reads ---------------------------------------
 
 
