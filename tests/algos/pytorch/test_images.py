@@ -467,7 +467,12 @@ def test_an_environment_with_other_bytes_is_not_the_one_the_policy_knows(train):
 
 @pytest.mark.parametrize("cores, threads", [(3, 1), (4, 2)])
 @pytest.mark.parametrize(
-    "algo, rows", [("dqn", {"batch_size": 16}), ("ppo", {"minibatch_size": 16}), ("vpg", {})]
+    "algo, rows",
+    [
+        ("dqn", {"batch_size": 16, "update_after": 1000}),  # a second thread is slow here
+        ("ppo", {"minibatch_size": 16, "train_pi_iters": 0, "train_v_iters": 0}),
+        ("vpg", {"train_v_iters": 0}),
+    ],
 )
 def test_convolutions_count_for_a_second_thread(train, monkeypatch, algo, rows, cores, threads):
     monkeypatch.setattr(torch_run, "_cores", lambda: cores)
