@@ -1,6 +1,7 @@
 """Compiled updates: the same numbers up to rounding, the same bits every time, and a way back."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -175,6 +176,14 @@ def test_only_the_first_call_goes_through_torch_compile(traced, monkeypatch):
     assert second["Loss"] is not first["Loss"] and optimizer.state[net.bias]["step"] == 2
     with pytest.raises(TypeError, match="not callable"):  # another network is another call
         update(*learner(), batch_of(0))
+
+
+def test_one_process_can_compile_any_number_of_runs(traced):
+    run = SimpleNamespace(device=torch.device("cpu"), logger=SimpleNamespace(log=print))
+    for _ in range(9):  # torch allows eight
+        net, optimizer = learner()
+        info, _ = graphs.compile_update(run, step)(net, optimizer, batch_of(0))
+        assert info["Loss"].isfinite()
 
 
 @pytest.mark.parametrize("kind", ["unused", "same"])

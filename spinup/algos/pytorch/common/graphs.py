@@ -8,6 +8,8 @@ from spinup.utils.errors import SpinupError
 def compile_update(run, update):
     """Return `update`, compiled at its first use."""
     torch._dynamo.config.trace_autograd_ops = True
+    # forget earlier runs in this process: torch keeps code for eight of them, then gives up
+    torch._dynamo.reset_code(update.__code__)
     run.logger.log("Compiling the update at its first use; this takes about a minute.")
     if run.device.type == "cpu":
         return CompiledUpdate(update)
