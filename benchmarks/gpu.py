@@ -171,6 +171,9 @@ CHECKS = {
     "acer": ("acer", "CartPole-v1", {}),
     "acer, continuous": ("acer", "Pendulum-v1", {}),
     "her": ("her", "BitFlip", SOON),
+    "ppo, images": ("ppo", "MinAtar/Breakout-v1", {"train_pi_iters": 4, "train_v_iters": 4}),
+    "dqn, images": ("dqn", "MinAtar/Breakout-v1", SOON),
+    "sac, images": ("sac", "MinAtar/Breakout-v1", SOON),
 }
 
 
