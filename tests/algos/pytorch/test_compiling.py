@@ -178,6 +178,24 @@ def test_only_the_first_call_goes_through_torch_compile(traced, monkeypatch):
         update(*learner(), batch_of(0))
 
 
+@pytest.mark.parametrize(("algo", "calls"), [("dqn", 2), ("td3", 2), ("sac", 1)])
+def test_every_call_of_an_algorithms_update_can_be_repeated(
+    train, traced, monkeypatch, algo, calls
+):
+    made = []
+
+    class Kept(graphs.CompiledUpdate):
+        def __init__(self, update):
+            super().__init__(update)
+            made.append(self)
+
+    monkeypatch.setattr(graphs, "CompiledUpdate", Kept)
+    every = {"target_update_every": 2} if algo == "dqn" else {}
+    train(algo, None, **SMALL, **every, compile=True)
+    (update,) = made
+    assert len(update.recorded) == calls  # with and without a step of the policy or of the target
+
+
 def test_one_process_can_compile_any_number_of_runs(traced):
     run = SimpleNamespace(device=torch.device("cpu"), logger=SimpleNamespace(log=print))
     for _ in range(9):  # torch allows eight
