@@ -105,7 +105,7 @@ def parse(words, monkeypatch):
             planned(registry.load(rest[0]), rest[1:])
     elif words[2] == "spinup.quickstart":
         assert spinup.quickstart.main(words[3:]) == 0
-    elif words[2].startswith("spinup.examples."):
+    elif words[2].startswith(("spinup.examples.", "spinup.exercises.")):
         assert importlib.util.find_spec(words[2]) is not None
     elif words[2] == "spinup.compat":  # runs the reader's own file
         assert words[3].endswith(".py") and (ROOT / "spinup/compat/__main__.py").is_file()

@@ -16,7 +16,13 @@ LAYERS = ("utils", "envs", "runs", "algos", "policies", "analysis", "grids", "cl
 # What every layer may import.
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
 # Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.
-TENSORFLOW = ("spinup.algos.tf1", "spinup.examples.tf1", "spinup.utils.tf", "spinup.utils.mpi_tf")
+TENSORFLOW = (
+    "spinup.algos.tf1",
+    "spinup.examples.tf1",
+    "spinup.exercises.tf1",
+    "spinup.utils.tf",
+    "spinup.utils.mpi_tf",
+)
 TENSORFLOW_LAZILY = (
     "spinup.runs.tf_saver",
     "spinup.runs.tf_index",

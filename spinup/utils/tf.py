@@ -33,8 +33,10 @@ def _import() -> Any:
     if importlib.util.find_spec("tensorflow") is None:
         missing = "TensorFlow is not installed: run pip install 'spinup[tf]'"
         started = getattr(sys.modules["__main__"], "__spec__", None)
-        if started is not None and started.name.startswith("spinup.algos."):
-            sys.exit(f"spinup: {missing}")  # `python -m`: no command line would catch the error
+        if started is not None and started.name.startswith(("spinup.algos.", "spinup.exercises.")):
+            # `python -m`: no command line would catch the error
+            print(f"spinup: {missing}", file=sys.stderr)
+            sys.exit(2)
         raise SpinupError(missing)
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:  # the user decides what to see
         import tensorflow.compat.v1 as tf

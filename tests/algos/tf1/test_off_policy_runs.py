@@ -394,6 +394,7 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
         ["-c", "from spinup import sac_tf1"],
         ["-m", "spinup.run", "sac_tf1", "--env", "Pendulum-v1"],
         ["-m", "spinup.algos.tf1.sac.sac", "--env", "Pendulum-v1"],
+        ["-m", "spinup.exercises.tf1.problem_set_1.exercise1_1"],
         ["-c", "import spinup, sys; assert sys.modules['tensorflow'] is None; print(spinup.sac)"],
     )
     for door in doors:
@@ -408,6 +409,7 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
         said = done.stderr.strip().splitlines()[-1]
         assert "TensorFlow is not installed: run pip install 'spinup[tf]'" in said
         if door[0] == "-m":
+            assert done.returncode == 2
             assert done.stderr.count("\n") == 1 and not list(empty.iterdir()), done.stderr
 
 

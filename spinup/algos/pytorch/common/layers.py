@@ -224,4 +224,8 @@ def flat(values):
     A user's network may return a column (B, 1), and (B, 1) minus (B,) would silently broadcast to
     (B, B).
     """
+    if values.ndim > 1:
+        from spinup.algos.common.columns import say_that_a_column_was_flattened
+
+        say_that_a_column_was_flattened(values.shape)
     return values.reshape(-1)

@@ -1,0 +1,1 @@
+"""Exercises: functions to write, and a bug to find; see docs/exercises.md."""

@@ -1,0 +1,1 @@
+"""Problem set 2: an experiment with a bug in it."""

@@ -1,0 +1,121 @@
+"""Exercise 2.2: a silent bug in DDPG.
+
+    python -m spinup.exercises.pytorch.problem_set_2.exercise2_2
+    spinup plot data --select ex2-2_ddpg --value Performance AverageQVals LossQ
+
+This file trains DDPG with two actor-critics: the library's, and the one below, which has a bug.
+Nothing crashes and nothing warns. Run it, plot the curves, and answer three questions: does the bug
+matter? Which line is it? Why does the wrong loss still have a minimum, and where? There is no code
+to write.
+
+The library itself would notice this bug and correct it. So both variants compute the critic's loss
+with the function in this file, which is what the formula looks like without that correction.
+"""
+
+import argparse
+import functools
+
+import torch
+from torch import nn
+
+from spinup.algos.pytorch.ddpg import ddpg as library
+from spinup.algos.pytorch.ddpg.core import MLPActorCritic, mlp
+from spinup.exercises.common import losses
+from spinup.utils.run_utils import ExperimentGrid
+
+
+class BuggedMLPActor(nn.Module):
+    """A deterministic policy: observations -> actions in [-act_limit, act_limit]."""
+
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation, act_limit):
+        super().__init__()
+        self.pi = mlp([obs_dim, *hidden_sizes, act_dim], activation, nn.Tanh)
+        self.act_limit = act_limit
+
+    def forward(self, obs):
+        return self.act_limit * self.pi(obs)
+
+
+class BuggedMLPQFunction(nn.Module):
+    """A critic: observations and actions -> values."""
+
+    def __init__(self, obs_dim, act_dim, hidden_sizes, activation):
+        super().__init__()
+        self.q = mlp([obs_dim + act_dim, *hidden_sizes, 1], activation)
+
+    def forward(self, obs, act):
+        return self.q(torch.cat([obs, act], dim=-1))
+
+
+class BuggedMLPActorCritic(nn.Module):
+    """A policy `pi` and a critic `q`; one of this file's classes has a bug."""
+
+    def __init__(
+        self, observation_space, action_space, hidden_sizes=(256, 256), activation=nn.ReLU
+    ):
+        super().__init__()
+        obs_dim, act_dim = observation_space.shape[0], action_space.shape[0]
+        act_limit = float(action_space.high[0])
+        self.pi = BuggedMLPActor(obs_dim, act_dim, hidden_sizes, activation, act_limit)
+        self.q = BuggedMLPQFunction(obs_dim, act_dim, hidden_sizes, activation)
+
+    def act(self, obs):
+        with torch.no_grad():
+            return self.pi(obs).cpu().numpy()
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma):
+    """DDPG's critic loss: the mean squared error against the target networks' backup."""
+    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+    with torch.no_grad():
+        backup = r + gamma * (1 - d) * ac_targ.q(o2, ac_targ.pi(o2))
+    q = ac.q(o, a)
+    return ((q - backup) ** 2).mean(), {"QVals": q.detach()}
+
+
+@functools.wraps(library.ddpg)
+def ddpg(*args, **kwargs):
+    """Train with DDPG and the loss above; the arguments are those of the library's `ddpg`."""
+    with losses(library, compute_loss_q=compute_loss_q):
+        return library.ddpg(*args, **kwargs)
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default="Pendulum-v1", help="environment id")
+    parser.add_argument("--h", type=int, default=300, help="width of the hidden layers")
+    parser.add_argument("--l", type=int, default=1, help="number of hidden layers")
+    parser.add_argument("--num_runs", "-n", type=int, default=3, help="seeds per variant")
+    parser.add_argument("--steps_per_epoch", "-s", type=int, default=5000)
+    parser.add_argument("--total_steps", "-t", type=int, default=50000)
+    args = parser.parse_args(argv)
+
+    def ddpg_with_actor_critic(bugged, **kwargs):
+        # imported by its path, so that saved models can be opened elsewhere
+        from spinup.exercises.pytorch.problem_set_2 import exercise2_2
+
+        return exercise2_2.ddpg(
+            actor_critic=exercise2_2.BuggedMLPActorCritic if bugged else MLPActorCritic,
+            ac_kwargs={"hidden_sizes": [args.h] * args.l},
+            start_steps=args.total_steps // 10,
+            max_ep_len=150,
+            batch_size=64,
+            polyak=0.95,
+            **kwargs,
+        )
+
+    eg = ExperimentGrid(name="ex2-2_ddpg")
+    eg.add("replay_size", args.total_steps)
+    eg.add("env_name", args.env, "", True)
+    eg.add("seed", [10 * i for i in range(args.num_runs)])
+    eg.add("epochs", args.total_steps // args.steps_per_epoch)
+    eg.add("steps_per_epoch", args.steps_per_epoch)
+    eg.add("bugged", [False, True])
+    eg.run(ddpg_with_actor_critic, datestamp=True)
+    return 0
+
+
+if __name__ == "__main__":
+    from spinup.exercises.common import exit_with
+
+    exit_with(main)

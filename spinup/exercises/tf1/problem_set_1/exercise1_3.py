@@ -1,0 +1,100 @@
+"""Exercise 1.3: the losses of TD3.
+
+    python -m spinup.exercises.tf1.problem_set_1.exercise1_3
+    python -m spinup.exercises.tf1.problem_set_1.exercise1_3 --use_soln
+    spinup plot data/ex13-td3-pendulum-v1
+
+Write `compute_loss_q` and `compute_loss_pi`, then run this file. It first compares your losses and
+their gradients with the right ones, which takes seconds. If they agree, it trains TD3 with them
+for ten epochs. `--use_soln` trains with the library's losses, so that you can plot the two
+together; `--check` only compares. About an hour.
+
+Everything else is the library's `spinup/algos/tf1/td3/td3.py`: replay buffer, target networks,
+delayed policy updates. That file also contains the answer.
+"""
+
+import argparse
+import functools
+import sys
+
+from spinup.algos.tf1.td3 import core
+from spinup.algos.tf1.td3 import td3 as library
+from spinup.algos.tf1.td3.core import ReplayBuffer as ReplayBuffer
+from spinup.exercises.common import losses
+from spinup.utils.tf import tf  # noqa: F401 (for your code)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return the critics' loss, and their values for the log, as tensors.
+
+    TD3 adds noise to the target policy's action: its standard deviation is `target_noise`, it is
+    clipped to [-noise_clip, noise_clip], and the noisy action is clipped to the bounds. The target
+    is r + gamma * (1 - d) * min(Q1_targ, Q2_targ) of that action. No gradient passes through it.
+    The noise is in units of half the action range, (high - low) / 2.
+
+    Args:
+        ac: builds the networks: `ac.pi(o)`, and `ac.twin_q(o, a)`, which returns q1 and q2, both
+            of shape [batch].
+        ac_targ: builds the target networks in the same way.
+        batch: dict of placeholders `obs`, `act`, `rew`, `obs2` and `done`.
+        limits: the arrays (low, high) of shape [act_dim], the bounds of actions.
+
+    Returns:
+        loss_q: the sum of both critics' mean squared errors.
+        info: dict(Q1Vals=..., Q2Vals=...) with the critics' values.
+    """
+    raise NotImplementedError("compute_loss_q is still to be written")  # your code here
+
+
+def compute_loss_pi(ac, batch):
+    """Return the policy's loss: minus the mean q1 of the policy's own actions."""
+    raise NotImplementedError("compute_loss_pi is still to be written")  # your code here
+
+
+@functools.wraps(library.td3)
+def td3(*args, **kwargs):
+    """Train with TD3 and the losses above; the arguments are those of the library's `td3`."""
+    with losses(library, compute_loss_q=compute_loss_q, compute_loss_pi=compute_loss_pi):
+        return library.td3(*args, **kwargs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default="Pendulum-v1", help="environment id")
+    parser.add_argument("--seed", "-s", type=int, default=0)
+    parser.add_argument("--exp_name", default="ex13-td3", help="name of the run")
+    parser.add_argument("--use_soln", action="store_true", help="train with the library's losses")
+    parser.add_argument("--check", action="store_true", help="judge only, without training")
+    args = parser.parse_args()
+
+    from spinup.exercises.common import judge
+    from spinup.exercises.tf1 import judges
+    from spinup.utils.run_utils import setup_logger_kwargs
+
+    verdict = 0
+    if not args.use_soln:
+        verdict = judge(
+            lambda: judges.check_td3_loss_q(compute_loss_q),
+            lambda: judges.check_td3_loss_pi(compute_loss_pi),
+        )
+    if verdict or args.check:
+        return verdict
+    sys.stdout.flush()
+    name = f"{args.exp_name}-{args.env.lower()}"
+    train = library.td3 if args.use_soln else td3
+    train(
+        args.env,
+        actor_critic=core.mlp_actor_critic,
+        ac_kwargs={"hidden_sizes": [128, 128]},
+        max_ep_len=150,
+        seed=args.seed,
+        logger_kwargs=setup_logger_kwargs(name, args.seed),
+        epochs=10,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    from spinup.exercises.common import exit_with
+
+    exit_with(main)
