@@ -450,6 +450,8 @@ def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[An
         as_typed = flag.key.startswith("slurm_options:") and value is not True
         if as_typed or (kind is str and not (value is None and None in words)):
             value = word
+        if flag.key.startswith("env_kwargs:") and word in ("true", "false"):
+            value = word == "true"  # nothing says which of an environment's arguments are booleans
         values.append(value_of(flag.key, value, parameter, backend, flag.typed))
     return values or [value_of(flag.key, True, parameter, backend, flag.typed)]
 

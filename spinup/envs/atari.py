@@ -29,11 +29,20 @@ from gymnasium.utils import EzPickle
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from spinup.envs.adapter import layers
+from spinup.envs.game_arguments import check_count, check_flag, check_probability
 from spinup.utils.errors import SpinupError, nearest
 
 __all__ = ["Atari"]
 
 _HARMLESS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)
+_FLAGS = (
+    "full_action_space",
+    "continuous",
+    "maxpool",
+    "use_fire_reset",
+    "reward_clipping",
+    "episodic_life",
+)
 _MOST = 1000  # pixels, frames or no-ops; more are a mistake, or a file that wants our memory
 
 
@@ -87,8 +96,12 @@ class Atari(gymnasium.Env, EzPickle):
         if game not in get_all_rom_ids():
             raise SpinupError(f"ale-py has no game {game!r}{nearest(str(game), get_all_rom_ids())}")
         for name in ("frameskip", "stack_num", "img_height", "img_width", "noop_max"):
-            _check_count(name, self.settings[name], 0 if name == "noop_max" else 1, _MOST)
-        _check_count("max_num_frames_per_episode", max_num_frames_per_episode, frameskip, 10**8)
+            check_count(name, self.settings[name], 0 if name == "noop_max" else 1, _MOST)
+        check_count("max_num_frames_per_episode", max_num_frames_per_episode, frameskip, 10**8)
+        for name in _FLAGS:
+            check_flag(name, self.settings[name])
+        for name in ("repeat_action_probability", "continuous_action_threshold"):
+            check_probability(name, self.settings[name])
         self.render_mode = render_mode
         self.reward_clipping, self.episodic_life = bool(reward_clipping), bool(episodic_life)
         self.frame_stack = stack_num  # what a replay buffer needs to know to store a frame once
@@ -183,12 +196,3 @@ def _screen_size(game: str) -> tuple[int, int]:
     ale = ALEInterface()
     ale.loadROM(rom)
     return ale.getScreenDims()
-
-
-def _check_count(name: str, value: Any, least: int, most: int) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        raise SpinupError(
-            f"{name} of an Atari environment must be an integer from {least} to {most}, not "
-            f"{value!r}: correct env_kwargs"
-        )

@@ -17,6 +17,7 @@ import minatar
 import numpy as np
 from gymnasium import spaces
 
+from spinup.envs.game_arguments import check_flag, check_probability
 from spinup.envs.registration import GAMES
 from spinup.utils.errors import SpinupError
 
@@ -48,6 +49,9 @@ class MinAtar(gymnasium.Env):
     ):
         if game not in GAMES:  # it becomes the name of a module
             raise SpinupError(f"MinAtar has no game {game!r}: it has {', '.join(GAMES)}")
+        check_flag("use_minimal_action_set", use_minimal_action_set)
+        check_flag("difficulty_ramping", difficulty_ramping)
+        check_probability("sticky_action_prob", sticky_action_prob)
         self.render_mode = render_mode
         self.game = minatar.Environment(
             game, sticky_action_prob=sticky_action_prob, difficulty_ramping=difficulty_ramping

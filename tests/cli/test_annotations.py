@@ -109,3 +109,11 @@ def test_the_table_speaks_for_its_arguments_unless_their_default_is_something_el
     assert str(flags.domain_of("gamma", parameters["gamma"])) == "a number between 0 and 1"
     assert str(flags.domain_of("alpha", parameters["alpha"])) == "a word"
     assert str(flags.domain_of("k", parameters["k"])) == "a whole number, at least 0, or 'a'"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("false", False), ("true", True), ("False", False), ("fast", "fast")]
+)
+def test_booleans_of_an_environment_may_be_written_in_lower_case(word, expected):
+    """Nothing says which of its arguments are booleans, and 'false' as a word would be true."""
+    assert value(typed, "env_kwargs:episodic_life", word) == expected

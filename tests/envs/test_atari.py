@@ -79,6 +79,8 @@ def test_preprocessing_can_be_switched_off():
         ({"stack_num": 0}, "from 1 to 1000, not 0"),
         ({"img_height": 10**6}, "from 1 to 1000"),
         ({"preprocessing": "no"}, "true or false"),
+        ({"episodic_life": "false"}, "episodic_life must be true or false, not 'false'"),
+        ({"repeat_action_probability": 2}, "from 0 to 1, not 2"),
         ({"game": "../pong"}, "no game"),
     ],
 )

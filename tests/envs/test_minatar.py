@@ -106,6 +106,18 @@ def test_an_unknown_game_gets_one_sentence():
         make_env("MinAtar/Breakout-v1", {"game": "pong"})
 
 
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"sticky_action_prob": 5}, "sticky_action_prob must be a number from 0 to 1, not 5"),
+        ({"difficulty_ramping": "no"}, "difficulty_ramping must be true or false, not 'no'"),
+    ],
+)
+def test_a_wrong_argument_gets_one_sentence(kwargs, words):
+    with pytest.raises(SpinupError, match=words):
+        make_env("MinAtar/Breakout-v1", kwargs)
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "spinup.envs.minatar", raising=False)
     monkeypatch.setitem(sys.modules, "minatar", None)
