@@ -32,7 +32,7 @@ def env_record(env: Any) -> dict[str, Any]:
     - `wrappers`: names of the wrappers, outermost first, without those added by `adapt_env`;
     - `wrapper_specs`: the data from which `spinup.envs.wrappers` rebuilds them, innermost first;
     - `class`: `module:qualname` of the innermost environment; `gymnasium`: the version;
-    - `max_ep_len`, only if the environment has such an attribute: what the default means for it.
+    - `max_ep_len`, only for some of our own games: what the default means for them.
 
     Args:
         env: any environment, created by `make_env`, by `gymnasium.make` or directly.
@@ -54,7 +54,8 @@ def env_record(env: Any) -> dict[str, Any]:
     limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
     limits.append(getattr(spec, "max_episode_steps", None))
     cls = type(base)
-    longest = getattr(base, "max_ep_len", None)
+    # a user's environment may use this name for something else
+    longest = getattr(base, "max_ep_len", None) if cls.__module__.startswith("spinup.") else None
     return {
         "id": getattr(spec, "id", None),
         "requested_id": requested,
@@ -68,7 +69,7 @@ def env_record(env: Any) -> dict[str, Any]:
         "wrapper_specs": wrapper_records(env),
         "class": f"{cls.__module__}:{cls.__qualname__}",
         "gymnasium": gymnasium.__version__,
-        **({"max_ep_len": longest} if isinstance(longest, int) else {}),
+        **({} if longest is None else {"max_ep_len": longest}),
     }
 
 

@@ -60,9 +60,11 @@ def make_streams(
         from spinup.envs.vector import vector_streams
 
         return vector_streams(first, seeds, max_ep_len)
-    many = getattr(getattr(first, "unwrapped", None), "streams", None)
-    if many is not None:  # our Atari environment plays all games in one vector environment
-        streams: VectorStreams | None = many(first, num_envs, seeds, max_ep_len, num_threads)
+    base: Any = getattr(first, "unwrapped", None)
+    if type(base).__module__ == "spinup.envs.atari":  # plays all games in one vector environment
+        streams: VectorStreams | None = base.streams(
+            first, num_envs, seeds, max_ep_len, num_threads
+        )
         if streams is not None:
             return streams
     if vector == "async":

@@ -13,6 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from spinup.envs.actions import env_actions
 from spinup.envs.probes import EpisodeEnd
+from spinup.envs.record import env_record
 from spinup.envs.spaces import stored_dtype
 from spinup.envs.streams import Streams, make_streams
 from spinup.envs.vector import VectorStreams
@@ -664,3 +665,11 @@ def test_a_vector_environment_with_observations_that_are_no_box_is_refused():
 
     with pytest.raises(SpinupError, match="must have Box observations"):
         make_streams(lambda: OwnVector([Keyed, Keyed]), 1, seq, 10)
+
+
+def test_names_that_our_games_use_mean_nothing_in_a_users_environment():
+    class Own(Tape):
+        streams, max_ep_len = 3, -1  # "no limit", as its author sees it
+
+    assert type(streams_of(Own)) is Streams
+    assert "max_ep_len" not in env_record(Own())
