@@ -28,6 +28,12 @@ STACKS = ("obs", "obs2")  # the fields that are stacks of frames
 _BEGUN = "frames_before"  # a row's field: the number of frames stored before it
 
 
+class Frames(Ring):
+    """The frames of a `FrameRing`, one per row."""
+
+    rows_are = "frames"
+
+
 class FrameRing(Ring):
     """A ring buffer whose observations are stacks of frames. It looks like a `Ring` from outside.
 
@@ -48,7 +54,7 @@ class FrameRing(Ring):
         self.window, self._per_row = window, int(np.prod(ahead, dtype=np.int64))
         self._slots_bytes = self.row_bytes
         frames = self._frames_for(size)
-        self.frames = Ring(frames, {"frame": (obs_shape[1:], dtype)})
+        self.frames = Frames(frames, {"frame": (obs_shape[1:], dtype)})
         # what a row takes when it is sampled
         self.row_bytes += 2 * self._per_row * obs_shape[0] * self.frames.row_bytes
         self.first = 0  # number of the oldest row whose frames are all there

@@ -35,6 +35,7 @@ _LARGE_BYTES = 1 << 28
 class Ring:
     """A ring buffer: the newest `size` rows of several named fields."""
 
+    rows_are = "transitions"  # in messages
     lost: Any = ()  # indices of rows that the last `store` made unusable without overwriting them
 
     def __init__(self, size: int, fields: Mapping[str, Field]):
@@ -53,7 +54,7 @@ class Ring:
             }
         except (MemoryError, ValueError):  # more than is available, or than NumPy can index
             raise SpinupError(
-                f"a replay buffer of {size} transitions needs {size_text(nbytes)} of memory, "
+                f"a replay buffer of {size} {self.rows_are} needs {size_text(nbytes)} of memory, "
                 "more than this machine has: use a smaller replay_size"
             ) from None
         self.total = 0  # rows stored so far, including overwritten ones

@@ -248,6 +248,11 @@ def test_a_million_transitions_of_atari_take_seven_gigabytes():
     assert 7.0e9 < each * size < 7.5e9 and whole * size > 56e9
 
 
+def test_what_does_not_fit_is_called_by_its_name():
+    with pytest.raises(SpinupError, match=f"a replay buffer of {10**15} frames needs .* GiB"):
+        frames.Frames(10**15, {"frame": ((84, 84), np.uint8)})
+
+
 def test_a_transition_of_stacks_costs_what_its_buffer_says():
     size, k = 10_000, 4
     buffer = ReplayBuffer(
