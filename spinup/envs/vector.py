@@ -271,7 +271,7 @@ class MaskedStreams(VectorStreams):
         over = np.array(terminated) | np.array(truncated) | (self._ep_len >= self._limit())
         terminated = np.array(terminated)
         if self._end_at_lost_life:
-            terminated |= self._lost & ~over
+            terminated |= self._lost
         ended = over | terminated
         truncated = over & ~terminated
         self.ended = np.flatnonzero(ended).tolist()

@@ -144,6 +144,19 @@ def test_a_lost_life_ends_the_episode_but_not_the_game():
     assert lost == 4 and len(streams.finished) == 1
 
 
+def test_a_life_lost_in_the_last_step_is_lost_all_the_same():
+    def until_the_first_end(max_ep_len):
+        streams = streams_of(1, max_ep_len)
+        streams.start()
+        for t in range(1, 1000):
+            _, _, terminated, truncated = streams.step([0])
+            if streams.ended:
+                return t, bool(terminated[0]), bool(truncated[0]), len(streams.finished)
+
+    t, *_ = until_the_first_end(27_000)
+    assert until_the_first_end(t) == (t, True, False, 1)  # nothing follows it
+
+
 def test_streams_continue_bit_for_bit():
     def new(threads):
         streams = streams_of(3, max_ep_len=70, threads=threads)
