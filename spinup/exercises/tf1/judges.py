@@ -228,13 +228,13 @@ def check_td3_loss_q(answer):
     right, info = library.compute_loss_q(ac, targ, batch, GAMMA, *NO_NOISE, LIMITS)
     found = written(answer(ac, targ, batch, GAMMA, *NO_NOISE, LIMITS), "compute_loss_q")
     require_tensor(found[0], "compute_loss_q")
-    gradients = SameGradients(right, found[0], {v.name: v for v in (*ac.vars(), *targ.vars())})
-    kinds = {"terminal": [1], "not terminal": [0], "of both kinds": [1, 0, 0]}
-    for kind, done in kinds.items():
+    for kind, done in {"terminal": [1], "not terminal": [0], "of both kinds": [1, 0, 0]}.items():
         feed = _arrays(batch, 24, done)
         what = f"without noise, loss_q of transitions that are {kind}"
         expect(what, *run([right, found[0]], feed))
-        gradients.expect(what, feed)
+    SameGradients(right, found[0], {v.name: v for v in (*ac.vars(), *targ.vars())}).expect(
+        "loss_q", feed
+    )
     for key in ("Q1Vals", "Q2Vals"):
         if key not in found[1]:
             raise Wrong(f"the info of compute_loss_q lacks {key}")
