@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.nn.functional import softplus
 
-from spinup.algos.pytorch.common.layers import Tanh, flat, mlp, set_state
+from spinup.algos.pytorch.common.layers import Tanh, flat, mlp, obs_layers, set_state
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 LOG_2, HALF_LOG_2PI = math.log(2), 0.5 * math.log(2 * math.pi)
@@ -52,17 +52,22 @@ class MLPQFunction(nn.Module):
         return self.q(self.inputs(obs, act)).squeeze(-1)
 
 
-def shared_filters(obs_filter):
-    """Return what prepares observations for the policy, the first and the second critic.
+def shared_layers(space, encoder, hidden_sizes, usual):
+    """Return (width, hidden_sizes, filters): how a policy and its critics start.
 
-    All three share one encoder. Only the critics' loss trains it: a policy's gradient is large and
-    noisy, and says little about what an image shows (README, "Images").
+    `filters` prepare observations for the policy, the first and the second critic. For images, all
+    three share one encoder. Only the critics' loss trains it: a policy's gradient is large and
+    noisy, and says little about what an image shows (README, "Images"). `usual` is the default of
+    `hidden_sizes`, also after an encoder.
     """
+    width, hidden_sizes, make = obs_layers(space, encoder, hidden_sizes, usual, after=usual)
+    obs_filter = make()
     if not hasattr(obs_filter, "features"):
-        return obs_filter, obs_filter, obs_filter
+        return width, hidden_sizes, (obs_filter, obs_filter, obs_filter)
     from spinup.algos.pytorch.common.images import Shared
 
-    return Shared(obs_filter, trains=False), obs_filter, Shared(obs_filter, trains=True)
+    filters = (Shared(obs_filter, trains=False), obs_filter, Shared(obs_filter, trains=True))
+    return width, hidden_sizes, filters
 
 
 def twin_q(ac, obs, act):

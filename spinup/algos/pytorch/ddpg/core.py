@@ -11,10 +11,9 @@ from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.layers import (
     count_vars,
     mlp,
-    obs_layers,
     samples_pi,
 )
-from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, shared_filters
+from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, shared_layers
 from spinup.envs.bounds import require_finite_bounds
 
 __all__ = [
@@ -56,12 +55,10 @@ class MLPActorCritic(nn.Module):
     ):
         super().__init__()
         require_finite_bounds("ddpg", action_space)
-        usual = self.HIDDEN_SIZES
-        obs_dim, hidden_sizes, make_filter = obs_layers(
-            observation_space, encoder, hidden_sizes, usual, after=usual
+        obs_dim, hidden_sizes, (for_pi, for_q, _) = shared_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES
         )
         act_dim = int(np.prod(action_space.shape))
-        for_pi, for_q, _ = shared_filters(make_filter())
         sizes = (obs_dim, act_dim, hidden_sizes, activation)
         self.action_space = action_space
         self.pi = MLPActor(*sizes, *bounds(action_space), for_pi)

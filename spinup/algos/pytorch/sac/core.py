@@ -16,7 +16,6 @@ from spinup.algos.pytorch.common.layers import (
     MLPCategoricalActor,
     count_vars,
     mlp,
-    obs_layers,
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import (
@@ -26,7 +25,7 @@ from spinup.algos.pytorch.common.qnets import (
     MLPQFunction,
     SquashedGaussianMLPActor,
     bounds,
-    shared_filters,
+    shared_layers,
 )
 from spinup.utils.errors import SpinupError
 
@@ -79,11 +78,9 @@ class MLPActorCritic(nn.Module):
         encoder="auto",
     ):
         super().__init__()
-        usual = self.HIDDEN_SIZES
-        obs_dim, hidden_sizes, make_filter = obs_layers(
-            observation_space, encoder, hidden_sizes, usual, after=usual
+        obs_dim, hidden_sizes, (for_pi, for_q1, for_q2) = shared_layers(
+            observation_space, encoder, hidden_sizes, self.HIDDEN_SIZES
         )
-        for_pi, for_q1, for_q2 = shared_filters(make_filter())
         self.action_space = action_space
         self.discrete = isinstance(action_space, Discrete)
         if self.discrete:
