@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from spinup.algos.pytorch.common.gradients import parameters
+from spinup.algos.pytorch.common.graphs import batch_and_key
 from spinup.utils.errors import SpinupError
 
 WARM_UP = 3  # calls before a recording
@@ -20,27 +21,22 @@ MOST_GRAPHS = 8
 
 
 class GraphedUpdate:
-    """Calls `update` through one CUDA graph for each combination of its plain arguments.
+    """Calls `update` through one CUDA graph for each combination of its arguments.
 
-    An update such as `sac_update` takes modules, optimizers and tensors, which must be the same in
-    every call; one dict of tensors, the batch; and numbers and flags. It may draw random numbers
-    from torch's CUDA generator. A graph is recorded at the first call of each combination. That
-    leaves no trace: the parameters, the optimizers and the generator are restored afterwards, so
-    that every step of a run, resumed or not, is a repetition of a graph.
+    An update such as `sac_update` takes one dict of tensors, the batch, which is new in every call.
+    Its other arguments, modules, optimizers, tensors, numbers and flags, come in few combinations.
+    It may draw random numbers from torch's CUDA generator. A graph is recorded at the first call of
+    each combination. That leaves no trace: the parameters, the optimizers and the generator are
+    restored afterwards, so that every step of a run, resumed or not, is a repetition of a graph.
     """
 
     def __init__(self, update):
         self.update = update
-        self.graphs = {}  # plain arguments and shapes of the batch -> graph
+        self.graphs = {}  # key of a call -> function of a batch that repeats the call
 
     def __call__(self, *args, **kwargs):
         """Take one step; return what `update` returns, in new tensors."""
-        batch = next(a for a in args if isinstance(a, dict))
-        key = (
-            tuple(a for a in args if _is_plain(a)),
-            tuple(kwargs.items()),
-            tuple((name, x.shape) for name, x in batch.items()),
-        )
+        batch, key = batch_and_key(args, kwargs)
         if key not in self.graphs:
             if len(self.graphs) == MOST_GRAPHS:
                 raise SpinupError(
@@ -67,6 +63,7 @@ class GraphedUpdate:
             graph.replay()
             return rebuild(results.clone())
 
+        replay.arguments = args, kwargs  # kept, so that no other object gets the same id
         return replay
 
 
@@ -86,10 +83,6 @@ def capture(step):
     with torch.cuda.graph(graph):
         result = step()
     return graph, result
-
-
-def _is_plain(value):
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 @contextlib.contextmanager

@@ -35,13 +35,11 @@ class CompiledUpdate:
 
     def __call__(self, *args, **kwargs):
         """Take one step; the batch is the argument that is a dict."""
-        arguments = (*args, *kwargs.values())
-        batch = next(x for x in arguments if isinstance(x, dict))
-        key = *kwargs, *map(_identity, arguments)
+        batch, key = batch_and_key(args, kwargs)
         if key in self.recorded:
             return self.recorded[key](batch)
         result = self.compiled(*args, **kwargs)
-        recorded = RecordedCall(arguments, batch, *self._last, result)
+        recorded = RecordedCall((args, kwargs), batch, *self._last, result)
         if recorded.complete:
             self.recorded[key] = recorded
         return result
@@ -67,8 +65,15 @@ class CompiledUpdate:
         return call
 
 
+def batch_and_key(args, kwargs):
+    """Return a call's batch, which is a dict, and what else must be equal to repeat the call."""
+    arguments = (*args, *kwargs.values())
+    batch = next(x for x in arguments if isinstance(x, dict))
+    return batch, (*kwargs, *map(_identity, arguments))
+
+
 def _identity(x):
-    """Return what must be equal for a recorded call to be repeated: of an object, its id.
+    """Return what identifies an argument: of an object, its id.
 
     The batches of a run differ in their number of rows at most.
     """
