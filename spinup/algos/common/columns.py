@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from spinup.runs.arguments import current_call
 from spinup.utils.errors import SpinupError
 
-# The run that was told. A user's own program, which is no run, is told once.
+# The run that was warned last. Outside of any run, the warning appears once per program.
 _TOLD: ContextVar[object] = ContextVar("spinup_told_of_a_column")
 
 
