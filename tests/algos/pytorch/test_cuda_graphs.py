@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from spinup.algos.pytorch.common import compiling, cuda_graphs, graphs
+from spinup.algos.pytorch.common.run import TorchRun
 from spinup.utils.errors import SpinupError
 
 SMALL = {"steps_per_epoch": 100, "updates_per_step": 0.2, "update_every": 10, "start_steps": 20}
@@ -62,6 +63,7 @@ def as_graphs(on_cpu, monkeypatch):
         finally:
             run.device = device
 
+    monkeypatch.setattr(TorchRun, "_check_graph", lambda self, device: None)
     for algo in ("ddpg", "td3", "sac", "dqn"):
         monkeypatch.setattr(f"spinup.algos.pytorch.{algo}.{algo}.compiled", compiled)
     return on_cpu
@@ -156,9 +158,15 @@ def test_a_recording_that_fails_is_survived(train, as_graphs, monkeypatch, capsy
     assert run.rows == plain.rows
 
 
-def test_graphs_need_a_gpu(train):
+def test_graphs_need_a_gpu(train, tmp_path):
+    with pytest.raises(SpinupError, match="compile='graph' needs device='cuda': use compile"):
+        train("sac", None, **SMALL, compile="graph", logger_kwargs={"output_dir": "x"})
+    assert not (tmp_path / "x").exists()
+
+
+def test_graphs_need_a_gpu_that_auto_chooses(train):
     with pytest.raises(SpinupError, match="because CUDA graphs need device='cuda': use compile"):
-        train("sac", None, **SMALL, compile="graph")
+        train("sac", None, **SMALL, compile="graph", device="auto")
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,11 @@ class TorchRun(Run):
         there = torch.backends.mps if kind == "mps" else getattr(torch, kind)
         if not there.is_available():
             raise SpinupError(f"device='{kind}' needs a GPU, and torch sees none: use device='cpu'")
+        self._check_graph(name)
+
+    def _check_graph(self, device):
+        if self.config.get("compile") == "graph" and not device.startswith(("cuda", "auto")):
+            raise SpinupError("compile='graph' needs device='cuda': use compile=True or False")
 
     def _make_streams(self):
         super()._make_streams()
