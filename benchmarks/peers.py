@@ -464,10 +464,14 @@ def matmul_gflops(threads, n=1536, repetitions=30):
 
 
 def origin(result):
-    """The line above a table: the command and the versions that produced it."""
-    versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items())
-    load = f"load average {result['load']:.1f} before"
-    return f"`{result['command']}` on {result['cores']} cores ({load}), {versions}."
+    """The lines above a table: the commands and the versions that produced it."""
+    return "\n".join(dict.fromkeys(_origin(result | row) for row in result["algorithms"].values()))
+
+
+def _origin(source):
+    versions = ", ".join(f"{k} {v}" for k, v in source["versions"].items())
+    load = f"load average {source['load']:.1f} before"
+    return f"`{source['command']}` on {source['cores']} cores ({load}), {versions}."
 
 
 def sweep_table(result):
@@ -549,11 +553,24 @@ def misses(result):
     return found
 
 
+def merged(before, result):
+    """Return `result` with the rows of `before` that were not measured again, and their origin."""
+    rows = {}
+    for source in (before, result):
+        where = {key: source[key] for key in ("command", "cores", "load", "versions") if source}
+        rows |= {algo: where | row for algo, row in source.get("algorithms", {}).items()}
+    return {**result, "algorithms": rows}
+
+
 def save(part, result):
-    """Keep the figures of both kinds, or those that were measured now, as data and as tables."""
+    """Keep what was measured now, and everything that was not, as data and as tables."""
     kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    sweep = {"sweep": result} if part == "sweep" else {"sweep": kept.get("sweep")}
-    kept = {**(kept if part == "sweep" else result), **sweep}
+    sweep = kept.pop("sweep", None) or {}
+    if part == "sweep":
+        sweep = merged(sweep, result)
+    else:
+        kept = merged(kept, result)
+    kept["sweep"] = sweep
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")

@@ -225,8 +225,12 @@ def test_saving_one_kind_of_figures_keeps_the_other(peers, reports, monkeypatch,
     peers.save("alone", alone)
     peers.save("sweep", sweep)
     again = {"sweep": sweep, "alone": alone}[part] | {"command": "again"}
+    again["algorithms"] = {"td3": again["algorithms"]["sac"]}
     peers.save(part, again)
     kept = json.loads((tmp_path / "peers.json").read_text())
+    for one, command in (kept, "c"), (kept["sweep"], "s"):
+        rows = {algo: row["command"] for algo, row in one["algorithms"].items()}
+        assert rows == {"sac": command} | ({"td3": "again"} if one["command"] == "again" else {})
     assert (kept["command"], kept["sweep"]["command"]) == (
         ("c", "again") if part == "sweep" else ("again", "s")
     )
