@@ -12,7 +12,19 @@ FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
 # Each layer may import itself and those before it, lazily or not. `algos` are layers as well:
 # common, <backend>.common, core.py, and the other files of an algorithm's folder.
-LAYERS = ("utils", "envs", "runs", "algos", "policies", "analysis", "grids", "cli")
+LAYERS = (
+    "utils",
+    "envs",
+    "runs",
+    "algos",
+    "policies",
+    "analysis",
+    "doctor",
+    "grids",
+    "probing",
+    "exercises",
+    "cli",
+)
 # What every layer may import.
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
 # Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.

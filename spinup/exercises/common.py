@@ -19,7 +19,6 @@ from unittest import mock
 
 import numpy as np
 
-import spinup.presets
 from spinup.utils.errors import SpinupError, one_line
 
 RIGHT, WRONG, CANNOT_JUDGE = 0, 1, 2
@@ -170,7 +169,7 @@ def demonstrate(ppo, env, epochs, **arguments):
     The run is in the system's folder for temporary files, under `experiments`.
     """
     folder = os.path.join(tempfile.gettempdir(), "experiments", str(int(time.time())))
-    preset = Path(spinup.presets.__file__).with_name(f"ppo-{env}.json")
+    preset = Path(__file__).resolve().parents[1] / "presets" / f"ppo-{env}.json"
     settings = json.loads(preset.read_text()) if preset.is_file() else {}
     settings.pop("env", None)
     returns = []

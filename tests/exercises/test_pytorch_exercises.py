@@ -322,7 +322,7 @@ def test_training_is_only_a_demonstration(monkeypatch, capsys, tmp_path):
         seen.update(arguments, env=env)
         arguments["on_epoch"]({"AverageEpRet": -7.0}, None)
 
-    monkeypatch.setattr("spinup.ppo_pytorch", ppo, raising=False)
+    monkeypatch.setattr("spinup.algos.pytorch.ppo.ppo.ppo", ppo)
     monkeypatch.setattr(common.tempfile, "gettempdir", lambda: str(tmp_path))
     answer = exercise1_2_soln
     words = ["exercise1_2.py", "--train", "--env", "Pendulum-v1", "--epochs", "3"]

@@ -157,11 +157,11 @@ def exercise1_2(mlp, distribution, actor):
         lambda: check_mlp(mlp), lambda: check_sample(distribution), lambda: check_actor(actor)
     )
     if args.train and verdict == RIGHT:
-        from spinup import ppo_pytorch
+        from spinup.algos.pytorch.ppo.ppo import ppo
 
         ac = partial(exercise1_2_auxiliary.ExerciseActorCritic, actor=actor)
         sizes = {"hidden_sizes": (64,)}
-        common.demonstrate(ppo_pytorch, args.env, args.epochs, actor_critic=ac, ac_kwargs=sizes)
+        common.demonstrate(ppo, args.env, args.epochs, actor_critic=ac, ac_kwargs=sizes)
     return verdict
 
 

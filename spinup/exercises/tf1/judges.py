@@ -158,10 +158,10 @@ def exercise1_2(mlp, policy):
     use_answer_if_unwritten()
     verdict = common.judge(lambda: check_mlp(mlp), lambda: check_policy(policy))
     if args.train and verdict == RIGHT:
-        from spinup import ppo_tf1
+        from spinup.algos.tf1.ppo.ppo import ppo
 
         own = {"policy": policy, "hidden_sizes": (64,)}
-        common.demonstrate(ppo_tf1, args.env, args.epochs, ac_kwargs=own)
+        common.demonstrate(ppo, args.env, args.epochs, ac_kwargs=own)
     return verdict
 
 

@@ -1,0 +1,1 @@
+"""The problem sets: each module here has `EXERCISES`, a tuple of `Task`s."""
