@@ -49,6 +49,19 @@ class BitFlip(gymnasium.Env):
         self._t = 0
         self._running = False
 
+    def true_value(self, obs: Any, gamma: float) -> float:
+        """Return the value of an observation under the best policy: -1 for each step but the last.
+
+        `obs` is the dict of an observation. At the goal, where episodes end, the value is 0.
+        """
+        wrong = int(np.sum(np.asarray(obs["observation"]) != np.asarray(obs["desired_goal"])))
+        return -float(sum(gamma**i for i in range(wrong - 1)))
+
+    def optimal_action(self, obs: Any) -> int | None:
+        """Return the first wrong bit; flipping any of the wrong bits is as good."""
+        wrong = np.flatnonzero(np.asarray(obs["observation"]) != np.asarray(obs["desired_goal"]))
+        return int(wrong[0]) if len(wrong) else None
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

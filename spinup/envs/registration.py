@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-__all__ = ["IMAGE_PROBES", "PROBES", "Probe", "register"]
+__all__ = ["IMAGE_PROBES", "MORE_PROBES", "PROBES", "Probe", "register"]
 
 
 class Probe(NamedTuple):
-    """A registered probe environment; the classes are in `spinup.envs.probes`."""
+    """A registered probe environment."""
 
     id: str
     class_name: str
     kwargs: Mapping[str, Any]
     max_episode_steps: int | None = None
+    module: str = "spinup.envs.probes"
 
     @property
     def actions(self) -> str:
@@ -38,6 +39,7 @@ def _probe(
     return Probe(f"spinup/Probe{name}{suffix}-v0", class_name, MappingProxyType(kwargs), limit)
 
 
+_KINDS = ("Discrete", "DiscreteFrom5", "MultiDiscrete", "MultiBinary", "Box", "Asymmetric")
 # Value probes exist for discrete and continuous actions, action probes for every kind.
 PROBES: tuple[Probe, ...] = (
     *(
@@ -54,14 +56,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     *(
         probe
-        for actions in (
-            "Discrete",
-            "DiscreteFrom5",
-            "MultiDiscrete",
-            "MultiBinary",
-            "Box",
-            "Asymmetric",
-        )
+        for actions in _KINDS
         for probe in (
             _probe("Action", "ActionReward", actions),
             _probe("ActionObservation", "ActionObservationReward", actions),
@@ -69,21 +64,34 @@ PROBES: tuple[Probe, ...] = (
     ),
 )
 IMAGE_PROBES = tuple(_probe("Image", "ImageReward", actions) for actions in ("Discrete", "Box"))
+_MORE = ("ActionSequence", "DelayedAction", "Scale", "ManyActions", "OldData", "Temperature")
+MORE_PROBES = tuple(
+    probe._replace(module="spinup.envs.probes_more") if probe.class_name != "EpisodeEnd" else probe
+    for actions in ("Discrete", "Box")
+    for probe in (
+        *(_probe(name, name, actions) for name in (*_MORE, "NoisyReward")),
+        _probe("Neighbours", "Neighbours", actions),
+        _probe("NeighboursCut", "Neighbours", actions, end="truncated"),
+        _probe("DeathAtLimit", "EpisodeEnd", actions, limit=5, end="terminated"),
+    )
+)
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")  # of MinAtar
 
 
 def register() -> None:
     """Register our environments with Gymnasium; leave IDs that are already registered alone."""
-    for probe in (*PROBES, *IMAGE_PROBES):
+    for probe in (*PROBES, *IMAGE_PROBES, *MORE_PROBES):
         if probe.id not in gymnasium.registry:
             gymnasium.register(
                 id=probe.id,
-                entry_point=f"spinup.envs.probes:{probe.class_name}",
+                entry_point=f"{probe.module}:{probe.class_name}",
                 kwargs=dict(probe.kwargs),
                 max_episode_steps=probe.max_episode_steps,
             )
-    if "spinup/BitFlip-v0" not in gymnasium.registry:
-        gymnasium.register(id="spinup/BitFlip-v0", entry_point="spinup.envs.bitflip:BitFlip")
+    for name, kwargs in (("BitFlip", {}), ("ProbeGoal4", {"n": 4}), ("ProbeGoal12", {"n": 12})):
+        if f"spinup/{name}-v0" not in gymnasium.registry:
+            bitflip = "spinup.envs.bitflip:BitFlip"
+            gymnasium.register(id=f"spinup/{name}-v0", entry_point=bitflip, kwargs=kwargs)
     for game in GAMES:
         for version in (0, 1):
             env_id = f"MinAtar/{game.title().replace('_', '')}-v{version}"
