@@ -1,0 +1,174 @@
+"""Reading the mutants from the `.toml` files of this folder.
+
+A file has one table per mutant; the table's name is the mutant's id. `old` is a piece of the
+module's source that occurs there exactly once, and `new` is what replaces it. A mutant that needs
+several changes has an `edit` for each, with a `module` of its own if it is in another file.
+"""
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from spinup.utils.errors import SpinupError, nearest
+
+# The parts of an implementation that a fault can be in. Doctor and probe use the same words.
+PARTS: Mapping[str, str] = MappingProxyType(
+    {
+        "returns": "discounting, rewards-to-go and advantages",
+        "episode-ends": "death, time limits, bootstrapping, and what leaks across episodes",
+        "policy-loss": "the policy's loss: sign, ratio, log-probability, entropy, gradient flow",
+        "policy-step": "how far the policy moves: trust region, early stop, line search, delay",
+        "value-loss": "the target, the shape and the loss of V or Q",
+        "targets": "target networks: copies and how they follow",
+        "exploration": "noise, epsilon, temperature",
+        "action-bounds": "scale, center, clipping and density of bounded actions",
+        "replay": "storing, sampling, n-step returns, priorities, relabeling",
+        "loop": "the order of act, step and store; stale weights, stale observations",
+        "normalizer": "statistics of observations or returns",
+        "seeding": "random number generators",
+        "logging-saving": "what is logged and what is saved",
+        "environment": "the environment itself",
+        "hyperparameters": "settings under which a right implementation does not learn",
+    }
+)
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of one module: the only occurrence of `old` becomes `new`."""
+
+    module: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One named fault.
+
+    Attributes:
+        id: its name, which never changes.
+        title: what is wrong, in a few words.
+        part: the part of the implementation that is at fault, one of `PARTS`.
+        algorithms: the algorithms that it affects; the first one shows it best.
+        edits: the changes that make the fault.
+        story: where it is really seen and why it is wrong, for a learner.
+        symptom: what a log shows.
+        noticed_by: what can notice it: U (unit tests), P (probe), D (doctor), or L (only learning
+            curves), with the names of the probes and rules that were expected to.
+        hints: three hints for finding it, from vague to nearly the answer.
+        topic: the file that it is in.
+        settings: arguments of the training function without which the fault has no effect.
+        env: an environment that shows it; empty if any will do.
+    """
+
+    id: str
+    title: str
+    part: str
+    algorithms: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    story: str
+    symptom: str
+    noticed_by: str
+    hints: tuple[str, str, str]
+    topic: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    env: str = ""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that it changes, each once."""
+        return tuple(dict.fromkeys(edit.module for edit in self.edits))
+
+    @property
+    def module(self) -> str:
+        """The module of its first change."""
+        return self.edits[0].module
+
+
+_TEXTS = ("title", "part", "story", "symptom", "noticed_by")
+_KNOWN = {*_TEXTS, "algorithms", "hints", "module", "old", "new", "edit", "settings", "env"}
+
+
+@functools.cache
+def load() -> Mapping[str, Mutant]:
+    """Return all mutants by id, in the order of their files."""
+    found: dict[str, Mutant] = {}
+    for path in sorted(_FOLDER.glob("*.toml")):
+        for name, table in _read(path).items():
+            if name in found:
+                raise SpinupError(f"the zoo has two mutants named {name!r}: rename one in {path}")
+            found[name] = _mutant(name, table, path)
+    return MappingProxyType(found)
+
+
+def find(name: str) -> Mutant:
+    """Return the mutant with this id."""
+    mutants = load()
+    if name not in mutants:
+        raise SpinupError(f"the zoo has no mutant {name!r}{nearest(name, mutants)}")
+    return mutants[name]
+
+
+def healthy_source(module: str) -> str:
+    """Return a module's source text, without importing the module."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise SpinupError(f"a mutant of the zoo changes {module}, which does not exist")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def mutated(mutant: Mutant, module: str, text: str) -> str:
+    """Return the text of `module` with the mutant's changes."""
+    for edit in mutant.edits:
+        if edit.module != module:
+            continue
+        count = text.count(edit.old)
+        if count != 1:
+            raise SpinupError(
+                f"mutant {mutant.id} no longer fits {module}: its text occurs {count} times "
+                f"instead of once: {edit.old.strip().splitlines()[0]!r}"
+            )
+        text = text.replace(edit.old, edit.new)
+    return text
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _mutant(name: str, table: Mapping[str, Any], path: Path) -> Mutant:
+    where = f"mutant {name} in {path.name}"
+    if unknown := sorted(table.keys() - _KNOWN):
+        raise SpinupError(f"{where} has the unknown field {unknown[0]!r}")
+    if missing := [key for key in (*_TEXTS, "algorithms", "hints") if not table.get(key)]:
+        raise SpinupError(f"{where} lacks the field {missing[0]!r}")
+    if table["part"] not in PARTS:
+        raise SpinupError(f"{where} has part={table['part']!r}{nearest(table['part'], PARTS)}")
+    if len(table["hints"]) != 3:
+        raise SpinupError(f"{where} must have three hints, but has {len(table['hints'])}")
+    edits = tuple(
+        Edit(edit.get("module", table.get("module", "")), edit["old"], edit["new"])
+        for edit in table.get("edit", [table])
+    )
+    texts = {key: " ".join(table[key].split()) for key in _TEXTS}
+    return Mutant(
+        id=name,
+        algorithms=tuple(table["algorithms"]),
+        edits=edits,
+        hints=tuple(table["hints"]),
+        topic=path.stem,
+        settings=MappingProxyType(dict(table.get("settings", {}))),
+        env=table.get("env", ""),
+        **texts,
+    )
