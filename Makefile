@@ -9,15 +9,15 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 WORKERS ?= 2
-EXTRAS ?= dev,mpi,tf-cpu,mujoco,box2d,atari,minatar,video,track,cluster,export
+EXTRAS ?= dev,mpi,tf-cpu,mujoco,box2d,atari,minatar,video,track,cluster,export,docs
 CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format learn twins attack soak speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs learn twins attack soak speed scaling peers clean
 
 help: ## show this list
-	@grep -E '^[.a-z]+:.*## ' Makefile | sed -E 's/^([.a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 .venv: $(STAMP) ## make or update the virtual environment
 
@@ -45,6 +45,9 @@ types: $(STAMP) ## check types
 format: $(STAMP) ## reformat the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP) ## build the documentation site, build/docs/html/index.html
+	$(BIN)/python docs/build.py
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)

@@ -18,7 +18,7 @@ def workflow(repo_root):
 @pytest.fixture(scope="module")
 def targets(repo_root):
     """The targets of the Makefile."""
-    return set(re.findall(r"^([.a-z]+):.*##", (repo_root / "Makefile").read_text(), re.M))
+    return set(re.findall(r"^([.a-z-]+):.*##", (repo_root / "Makefile").read_text(), re.M))
 
 
 def variants(job):

@@ -187,7 +187,7 @@ def test_constraints_pin_everything_that_make_installs(repo_root):
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin) for pin in pins)
     pinned = names(pins)
     extras = project["optional-dependencies"]
-    for extra in ("dev", "mujoco", "atari", "minatar", "video", "track", "tf-cpu"):
+    for extra in ("dev", "mujoco", "atari", "minatar", "video", "track", "tf-cpu", "docs"):
         wanted = [line for line in extras[extra] if "== 'darwin'" not in line]
         assert names(wanted) <= pinned
     assert names(project["dependencies"]) <= pinned

@@ -1,0 +1,314 @@
+"""Build the documentation site: `python docs/build.py [FOLDER]`, or `make docs`.
+
+The Markdown files in docs/ and the READMEs beside the code are written for readers on GitHub. Here
+they are copied to a folder under the names that the site gives them, their links are rewritten to
+match, and Sphinx turns that folder into HTML. Nothing in the repository changes.
+
+- A link to a page leads to that page of the site.
+- A link to a Python file leads to a page that shows the file.
+- A link to anything else in the repository becomes plain text: the site works without a clone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+from posixpath import normpath, relpath
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+BUILD = ROOT / "build/docs"  # `spinup docs` looks for its folder html
+
+ALGORITHMS = ["reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her"]
+GRAPH_MODE = ["vpg", "trpo", "ppo", "ddpg", "td3", "sac"]
+
+# Files outside docs/ that are pages of the site: path in the repository -> name of the page.
+ELSEWHERE = {
+    **{f"spinup/algos/pytorch/{name}/README.md": f"algorithms/{name}" for name in ALGORITHMS},
+    **{f"spinup/algos/tf1/{name}/README.md": f"algorithms/tf1/{name}" for name in GRAPH_MODE},
+    "benchmarks/README.md": "results/method",
+    "CHANGELOG.md": "changes",
+    "CONTRIBUTING.md": "contributing",
+}
+# Other targets of links that have a page.
+FOLDERS = {"README.md": "index", "docs": "index", "docs/adr": "adr/index"}
+
+# Pages of the original whose subject has another page here: name -> (title, sentence, links).
+# A file in docs/ with the same name wins.
+MOVED: dict[str, tuple[str, str, list[str]]] = {
+    "user/algorithms": (
+        "Algorithms",
+        "Ten algorithms, and which one to choose",
+        ["algorithms"],
+    ),
+    "user/running": (
+        "Running experiments",
+        "How to train from the command line and from Python, and how to run many experiments",
+        ["command-line", "grids", "index", "resume"],
+    ),
+    "user/saving_and_loading": (
+        "Experiment outputs",
+        "What a run writes, and how to load, watch and evaluate a trained policy",
+        ["run-directory", "policies", "resume"],
+    ),
+    "user/plotting": ("Plotting results", "How to plot and compare learning curves", ["plotting"]),
+    "spinningup/exercises": ("Exercises", "The exercises and their judge", ["exercises"]),
+    "spinningup/exercise2_1_soln": ("Answer to exercise 2.1", "The answer", ["exercises"]),
+    "spinningup/exercise2_2_soln": ("Answer to exercise 2.2", "The answer", ["exercises"]),
+    "spinningup/bench": ("Benchmarks", "What was measured, and how", ["results/method"]),
+    **{
+        f"spinningup/bench_{name}": (
+            f"Benchmarks of {name.upper()}",
+            "What was measured, and how",
+            ["spinningup/bench", f"algorithms/{name}"],
+        )
+        for name in ("vpg", "ppo", "ddpg", "td3", "sac")
+    },
+    "utils/logger": ("Logger", "What the loggers write", ["run-directory"]),
+    "utils/plotter": ("Plotter", "How to plot learning curves", ["plotting"]),
+    "utils/mpi": ("MPI tools", "How several processes train together", ["mpi"]),
+    "utils/run_utils": ("Run utils", "How to run grids of experiments", ["grids"]),
+    "etc/acknowledgements": ("Acknowledgments", "Where the library comes from", ["original"]),
+    "etc/author": ("Authors", "Where the library comes from", ["original"]),
+}
+
+# The order of the pages: page that holds the list -> (caption, patterns of names). The front page
+# takes what the others leave, and its last pattern takes every name, so that no page is lost.
+TREE: dict[str, list[tuple[str, list[str]]]] = {
+    "index": [
+        ("Start", ["user/introduction", "user/installation", "original", "examples"]),
+        (
+            "Learn",
+            [
+                "spinningup/rl_intro",
+                "spinningup/rl_intro2",
+                "spinningup/rl_intro3",
+                "learn/*",
+                "spinningup/extra_*",
+                "notebooks/*",
+            ],
+        ),
+        ("Algorithms", ["algorithms", *(f"algorithms/{name}" for name in ALGORITHMS)]),
+        ("Debug", ["spinningup/spinningup", "debug/*"]),
+        ("Exercises", ["exercises", "exercises/*"]),
+        (
+            "Use",
+            [
+                "command-line",
+                "grids",
+                "plotting",
+                "run-directory",
+                "policies",
+                "resume",
+                "guarantees",
+                "environments",
+                "user-networks",
+                "own-algorithm",
+                "mpi",
+                "gpu",
+            ],
+        ),
+        ("Results", ["spinningup/bench", "results/*"]),
+        ("Reference", ["reference/*", "utils/*", "spinningup/keypapers", "adr/index", "*"]),
+    ],
+    "adr/index": [("", ["adr/*"])],
+    "algorithms": [("In graph mode", ["algorithms/tf1/*"])],
+}
+
+LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
+FENCE = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2`*$", re.M | re.S)
+FRONT = re.compile(r"\A---\n.*?^---\n", re.M | re.S)
+
+
+class Site:
+    """The pages of the site by name, and which file in the repository each comes from."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.name_of: dict[str, str] = dict(FOLDERS)
+        self.sources: set[str] = set()  # Python files that pages link to
+        self.figures: set[str] = set()
+        for path in sorted(DOCS.rglob("*.md")):
+            page = path.relative_to(DOCS).with_suffix("").as_posix()
+            self.add_file(f"docs/{page}.md", page)
+        for path_in_repo, page in ELSEWHERE.items():
+            self.add_file(path_in_repo, page)
+
+    def add_file(self, path: str, page: str) -> None:
+        """Add a Markdown file of the repository under a name."""
+        self.name_of[path] = page
+        self.pages.setdefault(page, path)
+
+    def text(self, page: str, path: str) -> str:
+        """Return a file's text for the site."""
+        text = (ROOT / path).read_text(encoding="utf-8")
+        readme = f"spinup/algos/pytorch/{page.partition('/')[2]}/README.md"
+        if path.startswith("docs/algorithms/") and (ROOT / readme).exists():
+            # the site shows an algorithm on one page: its README, and what docs/ adds to it
+            more = re.sub(r"\A# .*\n", "", self.links(text, page, path))
+            return self.links((ROOT / readme).read_text("utf-8"), page, readme) + more
+        return self.links(text, page, path)
+
+    def links(self, text: str, page: str, path: str) -> str:
+        """Rewrite the relative links of a text that lies at `path` for the page `page`."""
+
+        def replace(match: re.Match[str]) -> str:
+            image, label, target = match.groups()
+            if re.match(r"[a-z]+:|#", target):
+                return match[0]
+            file, _, heading = target.partition("#")
+            there = normpath(f"{Path(path).parent.as_posix()}/{file}")
+            here = f"{image}[{label}]"
+            if image:
+                self.figures.add(there)
+                return f"{here}({relative(page, there.removeprefix('docs/'))})"
+            if there in self.name_of:
+                goal = self.name_of[there]
+                if goal == page and heading:
+                    return f"{here}(#{heading})"
+                anchor = f"#{heading}" if heading else ""
+                return f"{here}({relative(page, goal)}.md{anchor})"
+            if there.endswith(".py") and (ROOT / there).is_file():
+                self.sources.add(there)
+                return f"{here}({relative(page, source_page(there))}.md)"
+            if (ROOT / there).exists():
+                return label
+            return match[0]  # not a link, or a broken one, which Sphinx reports
+
+        parts, start = [], 0
+        for fence in FENCE.finditer(text):
+            parts += [LINK.sub(replace, text[start : fence.start()]), fence[0]]
+            start = fence.end()
+        return "".join([*parts, LINK.sub(replace, text[start:])])
+
+    def write(self, stage: Path) -> None:
+        """Write everything that Sphinx reads; leave files alone that have not changed."""
+        texts = {page: self.text(page, path) for page, path in sorted(self.pages.items())}
+        decisions = [(page, title(text)) for page, text in texts.items() if page.startswith("adr/")]
+        texts["adr/index"] = "# Decisions\n\nWhy the library is built the way it is.\n\n" + "".join(
+            f"{i}. [{text}]({page.removeprefix('adr/')}.md)\n"
+            for i, (page, text) in enumerate(decisions, 1)
+        )
+        for page, (heading, sentence, goals) in MOVED.items():
+            if page not in texts:
+                texts[page] = moved(page, heading, sentence, [g for g in goals if g != page], texts)
+        for path in sorted(self.sources):
+            code = (ROOT / path).read_text(encoding="utf-8")
+            fence = "`" * 10
+            texts[source_page(path)] = (
+                f"---\norphan: true\nnosearch: true\n---\n# `{path}`\n\n"
+                f"{fence}{{code-block}} python\n:linenos:\n\n{code}\n{fence}\n"
+            )
+        placed: set[str] = set()
+        trees = {page: toctrees(page, texts, placed) for page in reversed(TREE)}
+        files = {
+            f"{page}.md": (text + trees.get(page, "")).encode() for page, text in texts.items()
+        }
+        for path in sorted(self.figures):
+            files[path.removeprefix("docs/")] = (ROOT / path).read_bytes()
+        files["conf.py"] = (DOCS / "conf.py").read_bytes()
+        for file in (DOCS / "_static").iterdir():
+            files[f"_static/{file.name}"] = file.read_bytes()
+        files |= {f"_static/mathjax/{path}": content for path, content in mathjax().items()}
+        for path, content in files.items():
+            file = stage / path
+            if not file.exists() or file.read_bytes() != content:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+        for file in stage.rglob("*"):
+            if file.is_file() and file.relative_to(stage).as_posix() not in files:
+                file.unlink()
+
+
+def source_page(path: str) -> str:
+    return f"source/{path.removesuffix('.py')}"
+
+
+def relative(page: str, goal: str) -> str:
+    """Return the way from a page to a file of the site."""
+    return relpath(goal, Path(page).parent.as_posix())
+
+
+def title(text: str) -> str:
+    """Return the first heading of a Markdown text."""
+    found = re.search(r"^# (.+)$", FENCE.sub("", FRONT.sub("", text)), re.M)
+    return found[1] if found else ""
+
+
+def moved(page: str, heading: str, sentence: str, goals: list[str], texts: dict[str, str]) -> str:
+    """Return a page that only says where its subject is treated."""
+    lines = [f"- [{title(texts[goal])}]({relative(page, goal)}.md)\n" for goal in goals]
+    return f"---\norphan: true\nnosearch: true\n---\n# {heading}\n\n{sentence}:\n\n{''.join(lines)}"
+
+
+def toctrees(page: str, texts: dict[str, str], placed: set[str]) -> str:
+    """Return the lists of pages under a page, in MyST's syntax."""
+    found = ""
+    for caption, patterns in TREE[page]:
+        names: list[str] = []
+        for pattern in patterns:
+            for candidate in sorted(texts):
+                orphan = texts[candidate].startswith("---\norphan: true")
+                taken = candidate in placed or candidate in (page, "index")
+                if not orphan and not taken and fnmatch.fnmatch(candidate, pattern):
+                    names.append(candidate)
+                    placed.add(candidate)
+        if names:
+            rows = "\n".join(f"{short(candidate)}" for candidate in names)
+            options = ":hidden:\n" + (f":caption: {caption}\n" if page == "index" else "")
+            found += f"\n```{{toctree}}\n{options}\n{rows}\n```\n"
+    return found
+
+
+def short(page: str) -> str:
+    """Return how a page is listed: by its title, an algorithm by its acronym."""
+    folder, _, algorithm = page.partition("/")
+    acronym = algorithm.removeprefix("tf1/").upper()
+    return f"{acronym} </{page}>" if folder == "algorithms" and algorithm else f"/{page}"
+
+
+def mathjax() -> dict[str, bytes]:
+    """Return the part of MathJax that a page loads: a twentieth of the whole."""
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise SystemExit("the site needs the extra 'docs': pip install -e '.[docs]'")
+    folder = Path(spec.origin).parent / "static/mathjax"
+    fonts = sorted(folder.glob("output/chtml/fonts/woff-v2/*"))
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in [folder / "tex-chtml.js", *fonts]
+    }
+
+
+def refuse_network(event: str, args: tuple[object, ...]) -> None:
+    """Stop anything that would make the result depend on what is online."""
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        raise RuntimeError(f"the build of the site wants the network: {args[1:]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=BUILD, help="gets source/, doctrees/ and html/"
+    )
+    folder = parser.parse_args().folder
+    Site().write(folder / "source")
+
+    from sphinx.cmd.build import main as sphinx  # after the check that the extra is there
+
+    sys.addaudithook(refuse_network)
+    os.environ["SPINUP_ROOT"] = str(ROOT)
+    words = ["-W", "-n", "--keep-going", "-q", "-d", str(folder / "doctrees")]
+    code = sphinx([*words, str(folder / "source"), str(folder / "html")])
+    if code == 0:
+        print(f"the site is in {folder / 'html/index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Settings of Sphinx. The site is built by build.py, which copies this file to its stage."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(os.environ["SPINUP_ROOT"])
+sys.path.insert(0, str(ROOT))
+
+from docutils.nodes import literal_block  # noqa: E402
+from pygments.lexer import RegexLexer  # noqa: E402
+from pygments.token import Comment, String, Text  # noqa: E402
+from sphinx.util.docutils import SphinxDirective  # noqa: E402
+
+from spinup.version import __version__ as release  # noqa: E402
+
+project = "spinup"
+author = "spinup contributors"
+copyright = "spinup contributors"
+version = release
+
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.mathjax"]
+mathjax_path = "mathjax/tex-chtml.js"  # build.py puts it there
+mathjax3_config = {"options": {"enableMenu": False}}  # the menu would load files that are not there
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+highlight_language = "none"
+copybutton_selector = "div:not(.highlight-text, .highlight-none, .no-copy) > div.highlight > pre"
+
+html_theme = "furo"
+html_title = f"spinup {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_show_sphinx = False
+# Summaries of search results are fetched, which a browser refuses for files on disk.
+html_show_search_summary = False
+html_theme_options = {"navigation_with_keys": False}
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+
+class Command(RegexLexer):
+    """A command line: only comments and strings stand out, not every number."""
+
+    tokens = {
+        "root": [
+            (r"#.*$", Comment),
+            (r"'[^'\n]*'|\"[^\"\n]*\"", String),
+            (r"[^\s'\"]+|\s+|.", Text),
+        ]
+    }
+
+
+class CodeCell(SphinxDirective):
+    """A cell of a notebook: shown as Python code. The tests execute the notebooks."""
+
+    has_content = True
+    optional_arguments = 1
+    option_spec = {"tags": str}
+
+    def run(self):
+        code = "\n".join(self.content)
+        return [literal_block(code, code, language="python")]
+
+
+def setup(app):
+    app.add_directive("code-cell", CodeCell)
+    app.add_lexer("bash", Command)
