@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
 from spinup import registry
 from spinup.algos.common import returns
+from spinup.envs import make_env
 from spinup.exercises import zoo
 from spinup.exercises.zoo import applying, catalogue
 from spinup.exercises.zoo.__main__ import change, main
@@ -169,3 +171,59 @@ def test_the_command_lists_shows_and_refuses(capsys):
     assert change("gae-off-by-one").count("\n-") == 1
     with pytest.raises(SpinupError, match="cannot run"):
         main(["gae-off-by-one", "spinup.run"])
+
+
+# ---- faulty environments -------------------------------------------------------------------------
+
+
+def episode(name, torques, seed=3):
+    """Play these torques (one for each step) as fractions of the range; return all steps."""
+    env = gymnasium.make(f"spinup.exercises.zoo.environments:zoo/{name}-v0")
+    low, high = env.action_space.low, env.action_space.high
+    obs, _ = env.reset(seed=seed)
+    steps = [env.step((low + (high - low) * u).astype(np.float32)) for u in torques]
+    return obs, steps
+
+
+def test_every_faulty_environment_exists_and_can_be_trained_on():
+    assert len(zoo.broken_environments()) == 4
+    for name, broken in zoo.broken_environments().items():
+        assert broken.id == name and broken.part == "environment"
+        assert broken.story.endswith(".") and broken.symptom.endswith(".")
+        env = make_env(broken.env)
+        assert env.observation_space.shape == (3,)
+
+
+def test_the_late_reward_is_that_of_the_step_before():
+    rewards = [step[1] for step in episode("LateReward", (0.1, 0.9, 0.4))[1]]
+    other = [step[1] for step in episode("LateReward", (0.9, 0.9, 0.4))[1]]
+    assert rewards[0] == other[0] == 0.0
+    assert rewards[1] != other[1]
+
+
+def test_the_time_limit_is_a_death():
+    _, steps = episode("LimitIsDeath", [0.5] * 200)
+    assert [step[2] for step in steps] == [False] * 199 + [True]
+    assert not any(step[3] for step in steps)
+
+
+def test_the_shared_array_changes_what_was_returned_before():
+    with pytest.warns(UserWarning, match="share an object"):  # Gymnasium notices this one
+        obs, steps = episode("SharedArray", (0.1, 0.9))
+    assert all(step[0] is obs for step in steps)
+
+
+def test_the_unseeded_environment_starts_anywhere():
+    assert not np.array_equal(episode("Unseeded", ())[0], episode("Unseeded", ())[0])
+
+
+@pytest.mark.parametrize("name", ["Wide", "Narrow", "Lopsided"])
+def test_a_rescaled_pendulum_is_a_pendulum(name):
+    env = gymnasium.make("Pendulum-v1")
+    obs, _ = env.reset(seed=3)
+    mine, steps = episode(f"{name}Pendulum", (0.0, 0.25, 1.0))
+    assert np.array_equal(mine, obs)
+    for step, torque in zip(steps, (-2.0, -1.0, 2.0), strict=True):
+        expected = env.step(np.array([torque], np.float32))
+        assert np.allclose(step[0], expected[0], atol=1e-5)
+        assert step[1] == pytest.approx(expected[1], abs=1e-4)

@@ -14,6 +14,26 @@ this folder, and `environments.py` has environments with typical faults of their
 """
 
 from spinup.exercises.zoo.applying import applied, function, module, source
-from spinup.exercises.zoo.catalogue import PARTS, Edit, Mutant, find, load
+from spinup.exercises.zoo.catalogue import (
+    PARTS,
+    BrokenEnvironment,
+    Edit,
+    Mutant,
+    broken_environments,
+    find,
+    load,
+)
 
-__all__ = ["PARTS", "Edit", "Mutant", "applied", "find", "function", "load", "module", "source"]
+__all__ = [
+    "PARTS",
+    "BrokenEnvironment",
+    "Edit",
+    "Mutant",
+    "applied",
+    "broken_environments",
+    "find",
+    "function",
+    "load",
+    "module",
+    "source",
+]

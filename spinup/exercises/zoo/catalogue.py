@@ -3,12 +3,13 @@
 A file has one table per mutant; the table's name is the mutant's id. `old` is a piece of the
 module's source that occurs there exactly once, and `new` is what replaces it. A mutant that needs
 several changes has an `edit` for each, with a `module` of its own if it is in another file.
+`environments.toml` describes the faulty environments instead, in the same way.
 """
 
 import functools
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -36,7 +37,7 @@ PARTS: Mapping[str, str] = MappingProxyType(
         "hyperparameters": "settings under which a right implementation does not learn",
     }
 )
-_FOLDER = Path(__file__).parent
+_FOLDER, _ENVIRONMENTS = Path(__file__).parent, "environments.toml"
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,26 @@ class Mutant:
         return self.edits[0].module
 
 
+@dataclass(frozen=True)
+class BrokenEnvironment:
+    """An environment with a fault of its own; the fields are those of a `Mutant`.
+
+    `env` is the id under which `gymnasium.make` and our algorithms find it.
+    """
+
+    id: str
+    title: str
+    env: str
+    algorithms: tuple[str, ...]
+    story: str
+    symptom: str
+    noticed_by: str
+    hints: tuple[str, str, str]
+    part: str = "environment"
+
+
 _TEXTS = ("title", "part", "story", "symptom", "noticed_by")
-_KNOWN = {*_TEXTS, "algorithms", "hints", "module", "old", "new", "edit", "settings", "env"}
+_KNOWN = {*_TEXTS, "module", "old", "new", "edit", "settings", "env"}
 
 
 @functools.cache
@@ -101,11 +120,18 @@ def load() -> Mapping[str, Mutant]:
     """Return all mutants by id, in the order of their files."""
     found: dict[str, Mutant] = {}
     for path in sorted(_FOLDER.glob("*.toml")):
-        for name, table in _read(path).items():
+        for name, table in _read(path).items() if path.name != _ENVIRONMENTS else ():
             if name in found:
                 raise SpinupError(f"the zoo has two mutants named {name!r}: rename one in {path}")
             found[name] = _mutant(name, table, path)
     return MappingProxyType(found)
+
+
+@functools.cache
+def broken_environments() -> Mapping[str, BrokenEnvironment]:
+    """Return the faulty environments by id."""
+    tables = _read(_FOLDER / _ENVIRONMENTS)
+    return MappingProxyType({name: _environment(name, table) for name, table in tables.items()})
 
 
 def find(name: str) -> Mutant:
@@ -149,26 +175,37 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _mutant(name: str, table: Mapping[str, Any], path: Path) -> Mutant:
     where = f"mutant {name} in {path.name}"
-    if unknown := sorted(table.keys() - _KNOWN):
-        raise SpinupError(f"{where} has the unknown field {unknown[0]!r}")
-    if missing := [key for key in (*_TEXTS, "algorithms", "hints") if not table.get(key)]:
-        raise SpinupError(f"{where} lacks the field {missing[0]!r}")
+    texts = _texts(where, table, _TEXTS, _KNOWN)
     if table["part"] not in PARTS:
         raise SpinupError(f"{where} has part={table['part']!r}{nearest(table['part'], PARTS)}")
-    if len(table["hints"]) != 3:
-        raise SpinupError(f"{where} must have three hints, but has {len(table['hints'])}")
     edits = tuple(
         Edit(edit.get("module", table.get("module", "")), edit["old"], edit["new"])
         for edit in table.get("edit", [table])
     )
-    texts = {key: " ".join(table[key].split()) for key in _TEXTS}
     return Mutant(
         id=name,
-        algorithms=tuple(table["algorithms"]),
         edits=edits,
-        hints=tuple(table["hints"]),
         topic=path.stem,
         settings=MappingProxyType(dict(table.get("settings", {}))),
         env=table.get("env", ""),
         **texts,
     )
+
+
+def _environment(name: str, table: Mapping[str, Any]) -> BrokenEnvironment:
+    names = ("title", "env", "story", "symptom", "noticed_by")
+    return BrokenEnvironment(id=name, **_texts(f"environment {name}", table, names, set(names)))
+
+
+def _texts(
+    where: str, table: Mapping[str, Any], names: Sequence[str], known: Set[str]
+) -> dict[str, Any]:
+    """Return a table's texts, each on one line, its algorithms and its three hints."""
+    if unknown := sorted(table.keys() - known - {"algorithms", "hints"}):
+        raise SpinupError(f"{where} has the unknown field {unknown[0]!r}")
+    if missing := [key for key in (*names, "algorithms", "hints") if not table.get(key)]:
+        raise SpinupError(f"{where} lacks the field {missing[0]!r}")
+    if len(table["hints"]) != 3:
+        raise SpinupError(f"{where} must have three hints, but has {len(table['hints'])}")
+    lists = {key: tuple(table[key]) for key in ("algorithms", "hints")}
+    return {**{key: " ".join(table[key].split()) for key in names}, **lists}
