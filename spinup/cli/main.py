@@ -36,6 +36,7 @@ TOOLS = {
     "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),
     "presets": ("spinup.cli.presets", "list shipped hyperparameters and what they reached"),
+    "exercise": ("spinup.cli.exercise", "learn by writing parts of the algorithms, judged"),
     "new": ("spinup.cli.new", "write the files of an algorithm of your own"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }

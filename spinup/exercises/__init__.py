@@ -1,1 +1,31 @@
-"""Exercises: functions to write, and a bug to find; see docs/exercises.md."""
+"""Exercises: functions to write, and bugs to find; see docs/exercises.md.
+
+    from spinup.exercises import check, hint
+    check("ppo.loss_pi", compute_loss_pi)
+
+The same judge as `spinup exercise check`. Importing this package imports no framework.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinup.exercises.exercise import NotYetWritten, Result
+
+__all__ = ["NotYetWritten", "Result", "check", "hint"]
+
+
+def check(exercise: str, answer: Any, seed: int = 0) -> Result:
+    """Judge an answer, such as a function defined in a notebook, and return the verdict."""
+    from spinup.exercises.catalogue import find
+    from spinup.exercises.progress import recorded
+
+    return recorded(find(exercise), find(exercise).check_object(answer, seed))
+
+
+def hint(exercise: str) -> str:
+    """Return the next hint of an exercise."""
+    from spinup.exercises.catalogue import find
+    from spinup.exercises.progress import next_hint
+
+    return next_hint(find(exercise))

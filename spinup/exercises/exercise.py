@@ -22,6 +22,13 @@ class NotYetWritten(NotImplementedError):
     """Raised by a stub; its message is the name of the function that is still to be written."""
 
 
+class Difference(Exception):
+    """How an answer differs from the right one; the message is for the learner.
+
+    `Exercise.call` may raise it, if what a function returned cannot be used.
+    """
+
+
 # ------------------------------------------------------------------------------- what a judge says
 
 
@@ -233,6 +240,7 @@ class Exercise(Task):
         reference: the right answer, "module:function". It is imported only when needed.
         cases: returns 8 to 20 cases, the simplest first.
         wrong: known misconceptions, at least three.
+        returns: names of the items of a tuple that the function returns, for messages.
         shown: further objects that `solution` prints: the lines of the library that the reference
             stands for, if the reference was written for the exercise.
         call: how to call an answer: (function, case) -> what is compared. By default,
@@ -251,6 +259,7 @@ class Exercise(Task):
     reference: str
     cases: Callable[[], list[Case]]
     wrong: tuple[Wrong, ...]
+    returns: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     call: Callable[[Callable[..., Any], Case], Any] | None = None
     random: bool = False

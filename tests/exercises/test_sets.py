@@ -1,0 +1,88 @@
+"""The catalogue: references pass, known mistakes are rejected and named, and files are complete."""
+
+import ast
+import importlib.util
+import re
+
+import pytest
+
+from spinup.exercises import catalogue
+from spinup.exercises.exercise import RIGHT, WRONG, Exercise, NotYetWritten, resolve
+from spinup.exercises.judge import examine, known_mistake
+
+ALL = catalogue.load()
+FUNCTIONS = [task for task in ALL.values() if isinstance(task, Exercise)]
+every_task = pytest.mark.parametrize("task", ALL.values(), ids=list(ALL))
+every_function = pytest.mark.parametrize("task", FUNCTIONS, ids=[task.id for task in FUNCTIONS])
+MISTAKES = [pytest.param(task, wrong, id=f"{task.id}: {wrong.name}")
+            for task in FUNCTIONS for wrong in task.wrong]  # fmt: skip
+
+
+@every_function
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_reference_passes_its_own_battery(task, seed):
+    result = examine(task, resolve(task.reference), seed)
+    assert result.exit_code == RIGHT, str(result)
+    assert all(check.passed for check in result.checks)
+
+
+@pytest.mark.parametrize(("task", "wrong"), MISTAKES)
+def test_a_known_mistake_is_rejected_and_named(task, wrong):
+    result = examine(task, known_mistake(task, wrong))
+    assert result.exit_code == WRONG
+    assert result.misconception == wrong.name, str(result)
+    assert result.story == wrong.story
+    assert result.checks[-1].text  # the first difference
+    assert result.next == f"spinup exercise hint {task.id}"
+
+
+@every_function
+def test_a_function_exercise_is_complete(task):
+    cases = task.cases()
+    assert 8 <= len(cases) <= 20
+    assert len({case.name for case in cases}) == len(cases)
+    assert len(task.wrong) >= 3
+    names = [wrong.name for wrong in task.wrong]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
+    assert all(wrong.story.endswith((".", "?", "!")) for wrong in task.wrong)
+
+
+@every_task
+def test_every_exercise_has_what_the_command_line_shows(task):
+    assert re.fullmatch(r"[a-z0-9_.-]+", task.id)
+    assert task.set in catalogue.SETS
+    assert 1 <= task.difficulty <= 5 and 1 <= task.minutes <= 120
+    assert len(task.hints) == 3 and all(hint.strip() for hint in task.hints)
+    assert len(task.title) <= 50 and not task.title.endswith(".")
+    files = task.files()
+    assert task.file in files
+    for name, content in files.items():
+        if name.endswith(".py"):
+            tree = ast.parse(content)
+            assert task.id in ast.get_docstring(tree) or not isinstance(task, Exercise)
+            too_long = [line for line in content.splitlines() if len(line) > 100]
+            assert too_long == []
+
+
+@every_function
+def test_the_stub_names_the_function_that_is_to_be_written(task, tmp_path):
+    """Unfilled, it is wrong, with a sentence that names the function."""
+    file = tmp_path / "stub.py"
+    file.write_text(task.files()["exercise.py"])
+    spec = importlib.util.spec_from_file_location("stub", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.NotYetWritten is NotYetWritten
+    result = examine(task, getattr(module, task.name), file="exercise.py")
+    assert result.exit_code == WRONG and result.misconception is None
+    assert result.checks[-1].text.startswith(task.name)
+    assert "is still to be written" in result.checks[-1].text
+
+
+@every_function
+def test_the_solution_is_the_source_of_the_reference(task):
+    text = task.solution()
+    name = task.reference.rpartition(":")[2]
+    assert re.search(rf"^(def|class) {name}\b", text, re.M)
+    assert task.reference.partition(":")[0].replace(".", "/") in text
