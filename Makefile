@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs learn twins attack soak speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak speed scaling peers clean
 
 help: ## show this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -48,6 +48,12 @@ format: $(STAMP) ## reformat the sources
 
 docs: $(STAMP) ## build the documentation site, build/docs/html/index.html
 	$(BIN)/python docs/build.py
+
+docs-test: $(STAMP) ## look at every page of the site in a browser; skipped if there is none
+	$(BIN)/python -m pytest -m browser tests/site
+
+browser: $(STAMP) ## find a browser for docs-test, or unpack Debian's in .browser
+	$(BIN)/python docs/browser.py
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)

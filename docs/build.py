@@ -14,9 +14,12 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import json
+import math
 import os
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from posixpath import normpath, relpath
 
@@ -212,6 +215,7 @@ class Site:
         for path in sorted(self.figures):
             files[path.removeprefix("docs/")] = (ROOT / path).read_bytes()
         files["conf.py"] = (DOCS / "conf.py").read_bytes()
+        files["scorer.js"] = scorer(texts).encode()
         for file in (DOCS / "_static").iterdir():
             files[f"_static/{file.name}"] = file.read_bytes()
         files |= {f"_static/mathjax/{path}": content for path, content in mathjax().items()}
@@ -272,6 +276,29 @@ def short(page: str) -> str:
     return f"{acronym} </{page}>" if folder == "algorithms" and algorithm else f"/{page}"
 
 
+def scorer(texts: dict[str, str]) -> str:
+    """Return the script that ranks search results, with the words that each page is about."""
+    from sphinx.search.en import SearchEnglish
+
+    stem = SearchEnglish({}).stem
+    stems: dict[str, str] = {}
+    often: dict[str, dict[str, int]] = {}
+    for page, text in texts.items():
+        if "nosearch: true" in text[:60]:
+            continue
+        for word, count in Counter(re.findall(r"[a-z_]\w+", text.lower())).items():
+            if count >= 2:
+                key = stems.setdefault(word, stem(word))
+                strength = min(30, round(5 * math.log2(count)))
+                pages = often.setdefault(key, {})
+                pages[page] = max(strength, pages.get(page, 0))
+    # a word that is everywhere tells nothing
+    kept = {word: pages for word, pages in sorted(often.items()) if len(pages) < len(texts) / 4}
+    table = json.dumps(kept, separators=(",", ":"))
+    text = (DOCS / "scorer.js").read_text(encoding="utf-8")
+    return text.replace("var OFTEN = {};", f"var OFTEN = {table};")
+
+
 def mathjax() -> dict[str, bytes]:
     """Return the part of MathJax that a page loads: a twentieth of the whole."""
     spec = importlib.util.find_spec("sphinx-mathjax-offline")
@@ -303,7 +330,8 @@ def main() -> int:
 
     sys.addaudithook(refuse_network)
     os.environ["SPINUP_ROOT"] = str(ROOT)
-    words = ["-W", "-n", "--keep-going", "-q", "-d", str(folder / "doctrees")]
+    # -a: every page has the whole navigation in it, so a new page changes them all
+    words = ["-W", "-n", "-a", "--keep-going", "-q", "-d", str(folder / "doctrees")]
     code = sphinx([*words, str(folder / "source"), str(folder / "html")])
     if code == 0:
         print(f"the site is in {folder / 'html/index.html'}")

@@ -37,9 +37,10 @@ html_copy_source = False
 html_show_sphinx = False
 # Summaries of search results are fetched, which a browser refuses for files on disk.
 html_show_search_summary = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_theme_options = {"navigation_with_keys": False}
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
 
 
 class Command(RegexLexer):

@@ -225,6 +225,9 @@ def test_the_changelog_names_the_current_version(repo_root):
         "speed",
         "scaling",
         "peers",
+        "docs",
+        "docs-test",
+        "browser",
         "clean",
     ],
 )
@@ -236,4 +239,6 @@ def test_the_makefile_has_its_targets_and_explains_them(repo_root, target):
 def test_ci_runs_what_a_developer_runs(repo_root):
     script = repo_root / ".ci" / "run"
     assert script.stat().st_mode & 0o111
-    assert script.read_text().rstrip().endswith("make test")
+    assert script.read_text().rstrip().endswith("make docs-test\nmake test")
+    # where no browser can be had, the rest is tested all the same
+    assert re.search(r"^make browser \|\| ", script.read_text(), re.M)

@@ -5,7 +5,6 @@ the process that they were loaded in. What needs a browser is in test_browser.py
 """
 
 import html.parser
-import importlib.util
 import os
 import re
 import subprocess
@@ -38,15 +37,6 @@ ORIGINAL = [
     *(f"utils/{name}" for name in UTILS),
     *(f"etc/{name}" for name in ETC),
 ]
-
-
-@pytest.fixture(scope="module")
-def build(repo_root):
-    """docs/build.py, a script and not a module of the package."""
-    spec = importlib.util.spec_from_file_location("build_docs", repo_root / "docs" / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Page(html.parser.HTMLParser):
