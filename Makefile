@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak zoo speed scaling peers clean
 
 help: ## show this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -66,6 +66,9 @@ attack: $(STAMP) ## attack files and processes; fails if a promise in docs/guara
 
 soak: $(STAMP) ## kill and resume runs until something differs
 	$(BIN)/python benchmarks/soak.py
+
+zoo: $(STAMP) ## measure which bugs of the zoo the tests, doctor and probe notice
+	$(BIN)/python benchmarks/zoo.py
 
 speed: $(STAMP) ## measure steps per second
 	$(BIN)/python benchmarks/speed.py

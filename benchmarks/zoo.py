@@ -1,0 +1,617 @@
+"""The bug zoo's measure: who notices each mutant, and whether the right part is named.
+
+    python benchmarks/zoo.py                              # whatever has not been measured yet
+    python benchmarks/zoo.py --what tests --only gae-     # some mutants, one of the three measures
+    python benchmarks/zoo.py --what doctor --again        # measure again; training runs are kept
+    python benchmarks/zoo.py --columns pg-sign            # a mutant's log beside the healthy one
+    python benchmarks/zoo.py --table                      # print the table, write docs/debug/zoo.md
+
+Three measures, each in processes of its own that import the faulty module instead of ours:
+
+* tests: the test files nearest to the change run with `-x`. A failure counts if the same test
+  passes without the fault.
+* doctor: a short training run is examined by `spinup doctor`, with a few episodes of the saved
+  policy. A warning or an error counts unless the same run without the fault has it too.
+* probe: `spinup probe` runs the algorithm through the probe environments.
+
+The results are in `benchmarks/results/zoo.json`, one entry per mutant, saved after each. Training
+runs are kept in `data/zoo`.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from spinup.exercises import zoo  # noqa: E402
+from spinup.exercises.zoo.__main__ import change  # noqa: E402
+from spinup.exercises.zoo.applying import VARIABLE, child_environment  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "zoo.json"
+PAGE = ROOT / "docs" / "debug" / "zoo.md"
+RUNS = ROOT / "data" / "zoo"
+MEASURES = ("tests", "doctor", "probe")
+PLAY = 5  # episodes of the saved policy that doctor plays
+LIMITS = {"tests": 1500, "doctor": 600, "probe": 600}  # seconds
+
+TOPICS = {
+    "returns": "Returns, advantages and ends of episodes",
+    "policy_gradients": "Policy gradients and value functions",
+    "ppo": "PPO",
+    "trust_region": "TRPO",
+    "off_policy": "Critics, targets and deterministic policies",
+    "sac": "SAC",
+    "dqn": "DQN",
+    "acer_her": "ACER and HER",
+    "loop_and_replay": "The loop and the replay buffer",
+    "saving": "Normalizers, logs and saved policies",
+}
+
+# ---- training runs: half a minute each on one core -----------------------------------------------
+
+SMALL = {"hidden_sizes": [64, 64]}
+ON_POLICY = {"steps_per_epoch": 1000, "epochs": 40, "num_test_episodes": 2, "pi_lr": 1e-3}
+OFF_POLICY = {
+    "steps_per_epoch": 500,
+    "epochs": 20,
+    "ac_kwargs": SMALL,
+    "start_steps": 500,
+    "update_after": 500,
+    "num_test_episodes": 2,
+}
+RECIPES = {
+    "reinforce": ("CartPole-v1", {**ON_POLICY, "pi_lr": 1e-2}),
+    "vpg": ("CartPole-v1", {**ON_POLICY, "pi_lr": 1e-2}),
+    "ppo": ("CartPole-v1", ON_POLICY),
+    "trpo": ("CartPole-v1", {k: v for k, v in ON_POLICY.items() if k != "pi_lr"}),
+    "ddpg": ("Pendulum-v1", OFF_POLICY),
+    "td3": ("Pendulum-v1", OFF_POLICY),
+    "sac": ("Pendulum-v1", OFF_POLICY),
+    "dqn": (
+        "CartPole-v1",
+        {
+            "steps_per_epoch": 1000,
+            "epochs": 20,
+            "ac_kwargs": SMALL,
+            "eps_steps": 5000,
+            "update_after": 500,
+            "start_steps": 500,
+            "num_test_episodes": 2,
+        },
+    ),
+    "acer": ("CartPole-v1", {"steps_per_epoch": 1000, "epochs": 20, "num_test_episodes": 2}),
+    "her": (
+        "spinup/BitFlip-v0",
+        {"steps_per_epoch": 500, "epochs": 20, "num_test_episodes": 10, "update_after": 500},
+    ),
+}
+
+
+def recipe(mutant, seed=0):
+    """The training run that shows a mutant: algorithm, environment and arguments."""
+    algo = mutant.algorithms[0]
+    env, arguments = RECIPES[algo]
+    settings = dict(getattr(mutant, "settings", {}))
+    nested = {**arguments.get("ac_kwargs", {}), **settings.get("ac_kwargs", {})}
+    arguments = {**arguments, **settings, **({"ac_kwargs": nested} if nested else {})}
+    env = mutant.env or env
+    if env.startswith("spinup/Probe"):
+        arguments = {**arguments, "steps_per_epoch": 200}
+    return {"algo": algo, "env": env, "arguments": {**arguments, "seed": seed}}
+
+
+def train(made, folder):
+    """Train in this process."""
+    from spinup import registry
+
+    function = registry.load(made["algo"], "pytorch")
+    logger_kwargs = {"output_dir": str(folder), "exp_name": folder.name}
+    function(made["env"], logger_kwargs=logger_kwargs, overwrite=True, **made["arguments"])
+
+
+def child(task):
+    """The part of a measure that runs in a process of its own; returns what JSON can hold."""
+    folders = [Path(folder) for folder in task.get("folders", ())]
+    if task["what"] == "train":
+        train(task["recipe"], folders[0])
+        return {}
+    if task["what"] == "doctor":
+        from spinup.doctor.examination import examinations
+
+        found = examinations(folders, task["play"])  # of several runs, also compares them
+        names = ("id", "level", "part", "sentence")
+        return [
+            {name: getattr(finding, name) for name in names}
+            for examination in found
+            for finding in examination.findings
+        ]
+    raise ValueError(task["what"])
+
+
+def in_child(task, name, limit):
+    """Run `child` in a new process, with a mutant or, if `name` is None, without."""
+    command = [sys.executable, __file__, "--child", json.dumps(task)]
+    done = run(command, name, limit)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    if lines:
+        return json.loads(lines[-1][len("RESULT ") :])
+    last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    return {"error": last[0][:300]}
+
+
+def run(command, name, limit):
+    """Run a command in the repository, with one thread, and with a mutant if it is named."""
+    environ = {k: v for k, v in os.environ.items() if k != VARIABLE}
+    environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), environ.get("PYTHONPATH", "")])
+    if name is not None:
+        environ = child_environment(name, environ)
+    try:
+        return subprocess.run(
+            command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired as late:
+        text = (late.stdout or b"").decode("utf-8", "replace")
+        return subprocess.CompletedProcess(command, 124, text, f"ran past {limit} s")
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+# After the files nearest to the change, what checks whole runs.
+WIDER = (
+    "tests/algos/pytorch/test_probe_learning.py",
+    "tests/algos/test_algorithms.py",
+    "tests/runs/test_determinism.py",
+    "tests/policies/test_saved.py",
+    "tests/runs/test_run_directory.py",
+)
+NEAR = {
+    "spinup.algos.common.minibatches": ["tests/algos/pytorch/test_ppo.py"],
+    "spinup.algos.common.exploration": ["tests/algos/pytorch/test_exploration.py"],
+    "spinup.algos.pytorch.common.targets": ["tests/algos/pytorch/test_offpolicy.py"],
+    "spinup.algos.pytorch.common.layers": [
+        "tests/algos/pytorch/test_nets.py",
+        "tests/algos/pytorch/test_acting.py",
+    ],
+    "spinup.algos.pytorch.common.run": ["tests/runs/test_determinism.py"],
+    "spinup.runs.run": ["tests/policies/test_saved.py", "tests/runs/test_run_directory.py"],
+}
+
+
+def test_files(mutant):
+    """The test files that could notice a mutant, the nearest first."""
+    files = []
+    for module in mutant.modules:
+        parts = module.split(".")[1:]
+        files += NEAR.get(module, [])
+        folder = "algos/pytorch" if parts[:2] == ["algos", "pytorch"] else "/".join(parts[:-1])
+        files.append(f"tests/{folder}/test_{parts[-1]}.py")
+        if parts[:2] == ["algos", "pytorch"]:
+            files.append(f"tests/algos/pytorch/test_{parts[2]}.py")
+    files += [f"tests/algos/pytorch/test_{algo}.py" for algo in mutant.algorithms[:3]]
+    if mutant.algorithms[0] in ("ddpg", "td3", "sac", "dqn"):
+        files.append("tests/algos/pytorch/test_offpolicy.py")
+    return [file for file in dict.fromkeys((*files, *WIDER)) if (ROOT / file).exists()]
+
+
+def pytest(files, name, limit=LIMITS["tests"]):
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
+    return run(command, name, limit)
+
+
+def measure_tests(mutant, options):
+    files = test_files(mutant)
+    done = pytest(files, mutant.id)
+    found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    if not found:
+        if done.returncode == 0:
+            return {"noticed": False, "files": files}
+        return {"error": (done.stdout + done.stderr)[-300:]}
+    healthy = pytest(found[:1], None)
+    if healthy.returncode != 0:
+        return {"error": f"{found[0]} also fails without the fault"}
+    return {"noticed": True, "by": found[0]}
+
+
+# ---- doctor and probe ----------------------------------------------------------------------------
+
+
+def digest(thing):
+    return hashlib.sha256(json.dumps(thing, sort_keys=True).encode()).hexdigest()[:12]
+
+
+_LOCKS, _LOCK = {}, threading.Lock()
+
+
+def trained(made, name, options):
+    """Return the folder of a finished training run, which is made unless it is there already."""
+    edits = [vars(edit) for edit in zoo.find(name).edits] if name in zoo.load() else []
+    label = name if name in zoo.load() else "healthy"
+    folder = RUNS / f"{label}-{made['algo']}-{digest([made, edits])}"
+    with _LOCK:
+        lock = _LOCKS.setdefault(folder, threading.Lock())
+    with lock:  # two mutants may compare themselves with the same healthy run
+        ended = folder / "zoo.json"
+        if options.retrain and ended.exists() and ended.stat().st_mtime < options.started:
+            shutil.rmtree(folder)
+        if not ended.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            task = {"what": "train", "recipe": made, "folders": [str(folder)]}
+            answer = in_child(task, name if edits else None, LIMITS["doctor"])
+            folder.mkdir(parents=True, exist_ok=True)
+            ended.write_text(json.dumps({**made, **answer}, indent=1))
+    return folder
+
+
+def examined(made, name, options):
+    """Return what doctor finds in a training run with a mutant, or without one."""
+    folders = [trained(made, name, options)]
+    if options.twice:  # seeds can only be judged by a second run
+        folders.append(trained({**made, "again": True}, name, options))
+    error = json.loads((folders[0] / "zoo.json").read_text()).get("error")
+    task = {"what": "doctor", "folders": [str(folder) for folder in folders], "play": PLAY}
+    found = in_child(task, name if name in zoo.load() else None, LIMITS["doctor"])
+    return found, error
+
+
+def measure_doctor(mutant, options):
+    made = recipe(mutant)
+    options = argparse.Namespace(**{**vars(options), "twice": mutant.part == "seeding"})
+    healthy_env = {} if hasattr(mutant, "edits") else {"env": RECIPES[made["algo"]][0]}
+    healthy, _ = examined({**made, **healthy_env}, None, options)
+    found, error = examined(made, mutant.id, options)
+    for answer in (healthy, found):
+        if isinstance(answer, dict):
+            return {"error": answer["error"]}
+    usual = {finding["id"] for finding in healthy}
+    new = [finding for finding in found if finding["id"] not in usual]
+    serious = [finding for finding in new if finding["level"] in ("error", "warning")]
+    entry = {"noticed": bool(serious), "recipe": made, "healthy": sorted(usual)}
+    if serious:
+        entry |= {"part": serious[0]["part"], "by": [finding["id"] for finding in serious]}
+        entry["sentence"] = serious[0]["sentence"]
+    if hints := [finding["id"] for finding in new if finding not in serious]:
+        entry["hints"] = hints
+    if error:  # the run stopped by itself, with a sentence
+        entry["stopped"] = error
+    return entry
+
+
+def measure_probe(mutant, options):
+    if not hasattr(mutant, "edits"):
+        return {"noticed": False, "why": "the algorithm is healthy"}
+    settings = [f"{key}={json.dumps(value)}" for key, value in mutant.settings.items()]
+    words = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "spinup.run", "probe", mutant.algorithms[0], "--json", *words]
+    begin = time.monotonic()
+    done = run(command, mutant.id, LIMITS["probe"])
+    try:
+        verdict = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError:
+        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
+    return {**verdict, "seconds": round(time.monotonic() - begin)}
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def everything():
+    """All mutants in the order of the page, then the faulty environments."""
+    order = list(TOPICS)
+    mutants = sorted(zoo.load().values(), key=lambda mutant: order.index(mutant.topic))
+    return {**{mutant.id: mutant for mutant in mutants}, **zoo.broken_environments()}
+
+
+def results():
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"mutants": {}}
+
+
+def save(data):
+    data["measured_on"] = {"python": platform.python_version(), "command": "benchmarks/zoo.py"}
+    data["mutants"] = {
+        name: data["mutants"][name] for name in everything() if name in data["mutants"]
+    }
+    new = RESULTS.with_suffix(".new")
+    new.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    new.replace(RESULTS)
+
+
+def fits(mutant):
+    """What a result depends on: it is stale if a mutant or its settings change."""
+    edits = [vars(edit) for edit in getattr(mutant, "edits", ())]
+    return digest([edits, dict(getattr(mutant, "settings", {})), mutant.env, mutant.algorithms[0]])
+
+
+def measure(options):
+    """Measure what is missing, one mutant after the other; save after each."""
+    lock = threading.Lock()
+    wanted = [
+        (what, mutant)
+        for what in options.what
+        for name, mutant in everything().items()
+        if not options.only or any(re.search(pattern, name) for pattern in options.only)
+        if not (what == "tests" and not hasattr(mutant, "edits"))
+    ]
+
+    def one(item):
+        what, mutant = item
+        with lock:
+            old = results()["mutants"].get(mutant.id, {}).get(what)
+        done = old is not None and old.get("fits") == fits(mutant) and "error" not in old
+        if done and not options.again:
+            return
+        begin = time.monotonic()
+        entry = globals()[f"measure_{what}"](mutant, options)
+        entry["fits"] = fits(mutant)
+        print(f"{mutant.id:26} {what:7} {time.monotonic() - begin:5.0f} s  {short(entry, mutant)}")
+        sys.stdout.flush()
+        with lock:
+            data = results()
+            data["mutants"].setdefault(mutant.id, {})[what] = entry
+            save(data)
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        for answer in [pool.submit(one, item) for item in wanted]:
+            answer.result()
+
+
+def short(entry, mutant):
+    """One cell of the table."""
+    if entry is None or "error" in entry:
+        return "not measured"
+    if not entry["noticed"]:
+        return "no"
+    if "part" not in entry:
+        return "yes"
+    return "right part" if entry["part"] == mutant.part else f"yes ({entry['part']})"
+
+
+# ---- the table and the page ----------------------------------------------------------------------
+
+
+def noticed(entry):
+    return bool(entry) and "error" not in entry and entry["noticed"]
+
+
+def right(entry, mutant):
+    return noticed(entry) and entry.get("part") == mutant.part
+
+
+def measured(entry):
+    return bool(entry) and "error" not in entry
+
+
+def totals(data):
+    """Count mutants: [measured, noticed, right part named], for each measure and together."""
+    mutants, found = everything(), data["mutants"]
+    counts = {}
+    for what in MEASURES:
+        entries = [(m, found.get(m.id, {}).get(what)) for m in mutants.values()]
+        entries = [(m, e) for m, e in entries if measured(e)]
+        counts[what] = (
+            len(entries),
+            sum(noticed(e) for _, e in entries),
+            sum(right(e, m) for m, e in entries),
+        )
+    both = [
+        (m, [found.get(m.id, {}).get(what) for what in ("doctor", "probe")])
+        for m in mutants.values()
+        if all(measured(found.get(m.id, {}).get(what)) for what in ("doctor", "probe"))
+    ]
+    counts["doctor or probe"] = (
+        len(both),
+        sum(any(map(noticed, entries)) for _, entries in both),
+        sum(any(right(e, m) for e in entries) for m, entries in both),
+    )
+    whole = [
+        (m, [found.get(m.id, {}).get(what) for what in MEASURES])
+        for m in zoo.load().values()
+        if all(measured(found.get(m.id, {}).get(what)) for what in MEASURES)
+    ]
+    counts["any of the three"] = (
+        len(whole),
+        sum(any(map(noticed, entries)) for _, entries in whole),
+        None,
+    )
+    return counts
+
+
+def percent(part, whole):
+    return "-" if part is None or not whole else f"{part} ({100 * part / whole:.0f} %)"
+
+
+def summary(data):
+    """Lines of a Markdown table with the totals."""
+    lines = ["| noticed by | measured | noticed | right part named |", "|---|---|---|---|"]
+    for name, (count, seen, named) in totals(data).items():
+        parts = "-" if name == "tests" else percent(named, count)
+        lines.append(f"| {name} | {count} | {percent(seen, count)} | {parts} |")
+    return lines
+
+
+def cells(mutant, found):
+    return [short(found.get(what), mutant) for what in MEASURES]
+
+
+def table(data):
+    """Lines of a Markdown table: a row for every mutant."""
+    lines = ["| mutant | part | tests | doctor | probe |", "|---|---|---|---|---|"]
+    for name, mutant in everything().items():
+        row = cells(mutant, data["mutants"].get(name, {}))
+        if not hasattr(mutant, "edits"):
+            row[0] = "-"
+        lines.append(f"| [`{name}`](#{name}) | {mutant.part} | {' | '.join(row)} |")
+    return lines
+
+
+def escapes(data):
+    """Lines of a list: what neither doctor nor probe notices."""
+    lines = []
+    for name in everything():
+        found = data["mutants"].get(name, {})
+        pair = [found.get(what) for what in ("doctor", "probe")]
+        if any(map(noticed, pair)) or not any(map(measured, pair)):
+            continue
+        tests = "; the tests notice it" if noticed(found.get("tests")) else ""
+        why = data.get("escapes", {}).get(name, "not examined yet")
+        lines.append(f"- `{name}`: {why}{tests}.")
+    return lines
+
+
+def who(found, mutant):
+    """One sentence on who noticed a mutant."""
+    words = []
+    if noticed(found.get("tests")):
+        words.append(f"a test (`{found['tests']['by'].split('/')[-1]}`)")
+    if noticed(found.get("doctor")):
+        words.append(f"doctor ({', '.join(found['doctor']['by'][:4])})")
+    if noticed(found.get("probe")):
+        words.append(f"probe ({found['probe'].get('part', 'another part')})")
+    missed = [what for what in MEASURES if measured(found.get(what)) and not noticed(found[what])]
+    text = [f"Noticed by {', '.join(words)}."] if words else []
+    text += [f"Not noticed by {' and '.join(missed)}."] if missed else []
+    return " ".join(text) or "Not measured yet."
+
+
+INTRODUCTION = """\
+# The bug zoo
+
+Reinforcement learning code fails silently: it runs, and the agent does not learn, or learns less
+than it could. This page lists {count} such faults, each a change of a few lines in our own
+functions, and {environments} environments with a fault of their own. Most of them were seen in
+public code. They feed the find-the-bug exercises, the exercises' "your answer equals a known
+mistake", and the measure below.
+
+Try one:
+
+```
+python -m spinup.exercises.zoo pg-sign -- spinup.run vpg --env CartPole-v1 --epochs 10
+python -m spinup.exercises.zoo --source pg-sign
+```
+
+No file changes: the command starts a process that imports the faulty module instead of ours. In
+Python, `zoo.applied("pg-sign")` does the same for a `with` block, and
+`zoo.function("pg-sign", "compute_loss_pi")` returns the faulty function beside the healthy one.
+
+## Who notices
+
+Every mutant is measured in three ways.
+
+- **Tests**: the test files nearest to the change run.
+- **Doctor**: `spinup doctor` examines a short training run. A warning or an error counts if the
+  same run without the fault does not have it.
+- **Probe**: `spinup probe` runs the algorithm through the probe environments.
+
+"Right part" means that the first finding names the part of the implementation that is at fault.
+`make zoo` repeats the measure, and `benchmarks/results/zoo.json` has the results. The tests can
+notice faults in our own code only. Doctor and probe work on anybody's.
+"""
+
+
+def story(mutant, found):
+    """Lines about one mutant."""
+    lines = [f"#### {mutant.id}", "", f"*{sentence(mutant.title)}*", ""]
+    if hasattr(mutant, "edits"):
+        lines += ["```diff", *shown(mutant.id), "```", ""]
+    lines += [mutant.story, "", f"**In a log.** {mutant.symptom}", ""]
+    where = (
+        ""
+        if not getattr(mutant, "settings", None)
+        else " It needs "
+        + ", ".join(f"`{key}={value!r}`" for key, value in mutant.settings.items())
+        + "."
+    )
+    affected = ", ".join(mutant.algorithms)
+    lines += [f"Part: {mutant.part}. Affects {affected}.{where} {who(found, mutant)}", ""]
+    return lines
+
+
+def sentence(title):
+    return title[0].upper() + title[1:]
+
+
+def shown(name):
+    """The lines of a mutant's change, without the names of files and the positions."""
+    skipped = ("---", "+++", "@@")
+    return [line.rstrip() for line in change(name).splitlines() if not line.startswith(skipped)]
+
+
+def page(data):
+    """The whole page docs/debug/zoo.md."""
+    mutants = everything()
+    environments = zoo.broken_environments()
+    counts = {"count": len(zoo.load()), "environments": len(environments)}
+    lines = [*INTRODUCTION.format(**counts).splitlines(), "", *summary(data), ""]
+    if missing := escapes(data):
+        lines += ["### What escapes doctor and probe", "", *missing, ""]
+    lines += ["### All mutants", "", *table(data), "", "## The mutants", ""]
+    for topic, title in TOPICS.items():
+        lines += [f"### {title}", ""]
+        for name, mutant in zoo.load().items():
+            if mutant.topic == topic:
+                lines += story(mutant, data["mutants"].get(name, {}))
+    lines += ["### Environments", ""]
+    for name in environments:
+        lines += story(mutants[name], data["mutants"].get(name, {}))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def columns(name):
+    """Print a mutant's log beside the healthy one, from the runs that are kept."""
+    import pandas as pd
+
+    mutant = everything()[name]
+    options = argparse.Namespace(retrain=False)
+    made = recipe(mutant)
+    pair = [trained(made, None, options), trained(made, name, options)]
+    tables = [pd.read_csv(folder / "progress.txt", sep="\t") for folder in pair]
+    rows = max(len(t) for t in tables)
+    picked = sorted({0, 1, rows // 4, rows // 2, rows - 1})
+    for column in tables[0]:
+        shown = [
+            "  ".join(f"{t[column][i]:10.4g}" if i < len(t) else " " * 10 for i in picked)
+            for t in tables
+        ]
+        print(f"{column:20} {shown[0]}   |   {shown[1]}")
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--what", nargs="+", choices=MEASURES, default=MEASURES)
+    parser.add_argument("--only", nargs="+", metavar="PATTERN", help="ids that match one of these")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--again", action="store_true", help="measure what was measured before")
+    parser.add_argument("--retrain", action="store_true", help="repeat the training runs as well")
+    parser.add_argument("--table", action="store_true", help="only print and write the table")
+    parser.add_argument("--columns", metavar="ID", help="print a mutant's log beside a healthy one")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    options.started = time.time()
+    if options.child:
+        print("RESULT " + json.dumps(child(json.loads(options.child))))
+        return
+    if options.columns:
+        columns(options.columns)
+        return
+    if not options.table:
+        measure(options)
+    data = results()
+    print("\n".join([*table(data), "", *summary(data)]))
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(data), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,52 @@
+"""The measure of the bug zoo: its recipes are valid, its counts right, its page up to date."""
+
+import importlib.util
+import inspect
+
+import pytest
+
+from spinup import registry
+from spinup.envs import make_env
+from spinup.exercises import zoo as mutants
+
+
+@pytest.fixture(scope="module")
+def zoo(repo_root):
+    spec = importlib.util.spec_from_file_location("measure", repo_root / "benchmarks" / "zoo.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_that_of_the_results(zoo):
+    assert zoo.PAGE.read_text(encoding="utf-8") == zoo.page(zoo.results()), (
+        "run python benchmarks/zoo.py --table"
+    )
+
+
+def test_every_mutant_can_be_trained_and_tested(zoo):
+    made = {}
+    for mutant in zoo.everything().values():
+        recipe = zoo.recipe(mutant)
+        function = registry.load(recipe["algo"], "pytorch")
+        assert set(recipe["arguments"]) <= set(inspect.signature(function).parameters)
+        env = made.setdefault(recipe["env"], make_env(recipe["env"]))
+        row = registry.get(recipe["algo"])
+        assert type(env.action_space).__name__ in row.action_spaces
+    for mutant in mutants.load().values():
+        assert len(zoo.test_files(mutant)) >= 4, mutant.id
+
+
+def test_counts_need_a_measure_and_the_right_part(zoo):
+    part = mutants.find("pg-sign").part
+    found = {"noticed": True, "by": ["S1"], "part": part, "sentence": ""}
+    data = {"mutants": {"pg-sign": {"doctor": found, "probe": {"noticed": False}}}}
+    assert zoo.totals(data)["doctor"] == (1, 1, 1)
+    assert zoo.totals(data)["probe"] == (1, 0, 0)
+    assert zoo.totals(data)["doctor or probe"] == (1, 1, 1)
+    assert zoo.totals(data)["tests"] == (0, 0, 0)
+    found["part"] = "returns"
+    assert zoo.totals(data)["doctor or probe"] == (1, 1, 0)
+    found["error"] = "it did not run"
+    assert zoo.totals(data)["doctor"] == (0, 0, 0)
+    assert zoo.short(found, mutants.find("pg-sign")) == "not measured"
