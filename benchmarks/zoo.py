@@ -8,8 +8,8 @@
 
 Three measures, each in processes of its own that import the faulty module instead of ours:
 
-* tests: the test files nearest to the change run with `-x`. A failure counts if the same test
-  passes without the fault.
+* tests: the test files nearest to the change run until one fails, then wider ones. A failure counts
+  if the same test passes without the fault.
 * doctor: a short training run is examined by `spinup doctor`, with a few episodes of the saved
   policy. A warning or an error counts unless the same run without the fault has it too.
 * probe: `spinup probe` runs the algorithm through the probe environments.
@@ -191,7 +191,7 @@ NEAR = {
 
 
 def test_files(mutant):
-    """The test files that could notice a mutant, the nearest first."""
+    """Two lists of test files that could notice a mutant: those nearest to it, and wider ones."""
     files = []
     for module in mutant.modules:
         parts = module.split(".")[1:]
@@ -200,29 +200,45 @@ def test_files(mutant):
         files.append(f"tests/{folder}/test_{parts[-1]}.py")
         if parts[:2] == ["algos", "pytorch"]:
             files.append(f"tests/algos/pytorch/test_{parts[2]}.py")
-    files += [f"tests/algos/pytorch/test_{algo}.py" for algo in mutant.algorithms[:3]]
+    first = f"tests/algos/pytorch/test_{mutant.algorithms[0]}.py"
+    more = [f"tests/algos/pytorch/test_{algo}.py" for algo in mutant.algorithms[1:3]]
     if mutant.algorithms[0] in ("ddpg", "td3", "sac", "dqn"):
-        files.append("tests/algos/pytorch/test_offpolicy.py")
-    return [file for file in dict.fromkeys((*files, *WIDER)) if (ROOT / file).exists()]
+        more.append("tests/algos/pytorch/test_offpolicy.py")
+    near = [file for file in dict.fromkeys([*files, first]) if (ROOT / file).exists()]
+    return near, [file for file in dict.fromkeys([*more, *WIDER]) if file not in near]
 
 
-def pytest(files, name, limit=LIMITS["tests"]):
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
-    return run(command, name, limit)
+def pytest(files, name, *words):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, *files]
+    return run(command, name, LIMITS["tests"])
+
+
+def failures(done):
+    return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
 
 
 def measure_tests(mutant, options):
-    files = test_files(mutant)
-    done = pytest(files, mutant.id)
-    found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-    if not found:
-        if done.returncode == 0:
-            return {"noticed": False, "files": files}
-        return {"error": (done.stdout + done.stderr)[-300:]}
-    healthy = pytest(found[:1], None)
-    if healthy.returncode != 0:
-        return {"error": f"{found[0]} also fails without the fault"}
-    return {"noticed": True, "by": found[0]}
+    near, wider = test_files(mutant)
+    for files in (near, wider):
+        done = pytest(files, mutant.id, "-x")
+        if found := failures(done):
+            return {"noticed": True, "by": found[0]}
+        if done.returncode != 0:
+            return {"error": (done.stdout + done.stderr)[-300:]}
+    return {"noticed": False, "files": [*near, *wider]}
+
+
+def verify_tests():
+    """Run all tests that noticed a mutant without it; one that fails then has noticed nothing."""
+    data = results()
+    entries = [found["tests"] for found in data["mutants"].values() if noticed(found.get("tests"))]
+    names = sorted({entry["by"] for entry in entries})
+    broken = failures(pytest(names, None)) if names else []
+    for entry in entries:
+        if entry["by"] in broken:
+            entry["error"] = f"{entry['by']} also fails without the fault"
+    save(data)
+    print(f"{len(names)} tests noticed something; {len(broken)} of them also fail without a fault")
 
 
 # ---- doctor and probe ----------------------------------------------------------------------------
@@ -365,6 +381,8 @@ def measure(options):
     with ThreadPoolExecutor(options.workers) as pool:
         for answer in [pool.submit(one, item) for item in wanted]:
             answer.result()
+    if "tests" in options.what:
+        verify_tests()
 
 
 def short(entry, mutant):

@@ -34,7 +34,9 @@ def test_every_mutant_can_be_trained_and_tested(zoo):
         row = registry.get(recipe["algo"])
         assert type(env.action_space).__name__ in row.action_spaces
     for mutant in mutants.load().values():
-        assert len(zoo.test_files(mutant)) >= 4, mutant.id
+        near, wider = zoo.test_files(mutant)
+        assert near and wider, mutant.id
+        assert all((zoo.ROOT / file).exists() for file in (*near, *wider))
 
 
 def test_counts_need_a_measure_and_the_right_part(zoo):
