@@ -27,40 +27,58 @@ _IMPORTS = 120  # seconds that importing torch may take on the slowest machine
 _MOST_OUTPUT = 20_000  # bytes that are kept of what it prints
 _MOST_LINES = 10
 
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from spinup.exercises.child import main; main(*sys.argv[2:])"
+# What a child process runs. It finds modules where its parent does.
+_START = "import json, os, runpy, sys; sys.path[:] = json.loads(sys.argv[1]); "
+_JUDGE = _START + "from spinup.exercises.child import main; main(*sys.argv[2:])"
+_PROGRAM = _START + (
+    "file = sys.argv[2]; sys.argv[:] = [file]; sys.path.insert(0, os.path.dirname(file)); "
+    "runpy.run_path(file, run_name='__main__')"
 )
 
 
 def check_file(exercise: Any, file: Path, seed: int = 0) -> Result:
     """Judge the function in a file, and return the verdict."""
     with tempfile.TemporaryDirectory(prefix="spinup-check-") as folder:
-        path = json.dumps([os.path.abspath(p) for p in sys.path])
-        words = [exercise.id, str(file), str(seed), folder]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        child = subprocess.Popen(
-            [sys.executable, "-c", _START, path, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**environment, "PYTHONIOENCODING": "utf-8:replace"},
-        )
-        output = _Output(child.stdout)
-        try:
-            child.wait(_IMPORTS + SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            child.kill()
-            child.wait()
-        text = output.text()
+        code, text = _run(_JUDGE, [exercise.id, str(file), str(seed), folder], _IMPORTS + SECONDS)
         result = _read(Path(folder, "result.json"))
         if result is None:
-            result = _without_verdict(exercise, file, Path(folder, "stack.txt"), child.returncode)
-            if child.returncode and "Error" in text and not Path(folder, "started").exists():
+            result = _without_verdict(exercise, file, Path(folder, "stack.txt"), code)
+            if code and "Error" in text and not Path(folder, "started").exists():
                 text, result = "", _broken(exercise, text)
         return replace(result, output=_shortened(text))
+
+
+def run_program(file: Path, seconds: float = 60) -> tuple[int | None, str]:
+    """Run a file as a program; return its exit code (None: it ran too long) and its output."""
+    return _run(_PROGRAM, [str(file)], seconds)
+
+
+def _run(start: str, words: list[str], seconds: float) -> tuple[int | None, str]:
+    path = json.dumps([os.path.abspath(p) for p in sys.path])
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", start, path, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **threads, "PYTHONIOENCODING": "utf-8:replace"},
+    )
+    output = _Output(child.stdout)
+    code: int | None
+    try:
+        code = child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        child.kill()
+        child.wait()
+    return code, output.text()
+
+
+def cannot(exercise: Any, text: str, name: str = "your file can be run") -> Result:
+    """Return the verdict on an answer that cannot be judged, and why."""
+    again = f"spinup exercise check {exercise.id}"
+    return Result(exercise.id, CANNOT_JUDGE, (Check(name, False, text),), next=again)
 
 
 class _Output:
@@ -96,7 +114,7 @@ def _read(path: Path) -> Result | None:
     return Result(**{**found, "checks": tuple(Check(**check) for check in found["checks"])})
 
 
-def _without_verdict(exercise: Any, file: Path, stack: Path, code: int) -> Result:
+def _without_verdict(exercise: Any, file: Path, stack: Path, code: int | None) -> Result:
     """Return why a process ended without a verdict: the time limit, or something in the file."""
     try:
         lines = stack.read_text(encoding="utf-8", errors="replace")
@@ -107,15 +125,17 @@ def _without_verdict(exercise: Any, file: Path, stack: Path, code: int) -> Resul
         found = re.search(rf'File "[^"\n]*{re.escape(file.name)}", line (\d+)', lines)
         if found:
             text += f"\nIt was in line {found[1]}{_line(file, int(found[1]))}"
+    elif code is None:
+        text = f"the judge was still running after {_IMPORTS + SECONDS} seconds: try again"
     else:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         text = f"{file.name} ended the program ({how}) before it was judged"
-    return _cannot(exercise, text)
+    return cannot(exercise, text)
 
 
 def _broken(exercise: Any, text: str) -> Result:
     last = text.strip().splitlines()[-1]
-    return _cannot(exercise, f"the judge could not start: {one_line(last)}")
+    return cannot(exercise, f"the judge could not start: {one_line(last)}")
 
 
 def _line(file: Path, number: int) -> str:
@@ -123,11 +143,6 @@ def _line(file: Path, number: int) -> str:
         return f":  {file.read_text(encoding='utf-8').splitlines()[number - 1].strip()}"
     except (OSError, ValueError, IndexError):
         return ""
-
-
-def _cannot(exercise: Any, text: str, name: str = "your file can be run") -> Result:
-    again = f"spinup exercise check {exercise.id}"
-    return Result(exercise.id, CANNOT_JUDGE, (Check(name, False, text),), next=again)
 
 
 # ------------------------------------------------------------------------------------ in the child
@@ -160,19 +175,17 @@ def _judge(exercise: Any, file: Path, seed: int) -> Result:
     try:
         spec = importlib.util.spec_from_file_location("exercise", file)
         if spec is None or spec.loader is None:
-            return _cannot(
-                exercise, f"{file.name} is not a Python file: its name should end in .py"
-            )
+            return cannot(exercise, f"{file.name} is not a Python file: its name should end in .py")
         module = importlib.util.module_from_spec(spec)
         sys.modules["exercise"] = module  # classes and dataclasses look themselves up
         spec.loader.exec_module(module)
     except SyntaxError as error:
         line = f"\n{error.text.rstrip()}" if error.text else ""
-        return _cannot(exercise, f"{file.name}, line {error.lineno}: {error.msg}{line}")
+        return cannot(exercise, f"{file.name}, line {error.lineno}: {error.msg}{line}")
     except SystemExit:
-        return _cannot(exercise, f"{file.name} calls exit() when it is loaded")
+        return cannot(exercise, f"{file.name} calls exit() when it is loaded")
     except Exception as error:
-        return _cannot(exercise, describe(error, str(file)))
+        return cannot(exercise, describe(error, str(file)))
     if not hasattr(module, exercise.name):
-        return _cannot(exercise, f"{file.name} does not define {exercise.name}")
+        return cannot(exercise, f"{file.name} does not define {exercise.name}")
     return examine(exercise, getattr(module, exercise.name), seed, file.name)

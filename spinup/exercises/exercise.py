@@ -288,7 +288,13 @@ class Exercise(Task):
 
     def solution(self) -> str:
         """Return the library's own source, and what else is worth reading beside it."""
-        return "\n\n".join(_source(place) for place in (self.reference, *self.shown))
+        return "\n\n".join(source_of(place) for place in (self.reference, *self.shown))
+
+
+def loss_only(function: Callable[..., Any], case: Case) -> Any:
+    """An `Exercise.call` for a function that may return its loss with or without other things."""
+    result = function(*case.args, **case.kwargs)
+    return result[0] if isinstance(result, tuple) and result else result
 
 
 def resolve(place: str) -> Any:
@@ -300,7 +306,8 @@ def resolve(place: str) -> Any:
     return found
 
 
-def _source(place: str) -> str:
+def source_of(place: str) -> str:
+    """Return the source of "module:name", with the place where it is."""
     found = inspect.unwrap(resolve(place))
     lines, start = inspect.getsourcelines(found)
     source = textwrap.dedent("".join(lines)).rstrip()

@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup.exercises.child import cannot
 from spinup.exercises.exercise import (
-    CANNOT_JUDGE,
     RIGHT,
     WRONG,
     Case,
@@ -197,11 +197,9 @@ def _at(named: Mapping[str, Any], path: str) -> Any:
 
 
 def _tensors(x: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield every tensor and array in an argument: parameters and gradients of modules included."""
+    """Yield every tensor and array in an argument, and the parameters and buffers of modules."""
     if _is_module(x):
-        for key, p in x.named_parameters():
-            yield f"{name}.{key}", p
-            yield f"the gradient of {name}.{key}", p.grad
+        yield from ((f"{name}.{key}", p) for key, p in x.named_parameters())
         yield from ((f"{name}.{key}", b) for key, b in x.named_buffers())
     elif isinstance(x, Mapping):
         for key, value in x.items():
@@ -219,7 +217,9 @@ def _snapshot(named: Mapping[str, Any], leave_out: Sequence[str]) -> dict[str, A
         if name in leave_out:
             continue
         for place, tensor in _tensors(x, name):
-            found[place] = None if tensor is None else np.array(_leaf(tensor).value)
+            found[place] = _leaf(tensor).value
+            grad = getattr(tensor, "grad", None) if getattr(tensor, "is_leaf", False) else None
+            found[f"the gradient of {place}"] = None if grad is None else _leaf(grad).value
         if isinstance(x, (Mapping, list)):
             found[f"the keys of {name}" if isinstance(x, Mapping) else f"the length of {name}"] = (
                 np.array(sorted(map(str, x))) if isinstance(x, Mapping) else np.array(len(x))
@@ -278,9 +278,7 @@ def _outcome(
         found.drew = _drew(states)
     found.changed = _what_changed(before, _snapshot(named, case.changes))
     for name in case.changes:
-        found.leaves |= {
-            place: _leaf(x) for place, x in _tensors(_at(named, name), name) if x is not None
-        }
+        found.leaves |= {place: _leaf(x) for place, x in _tensors(_at(named, name), name)}
     for place, x in _flatten(result, exercise.returns):
         found.leaves[place] = _leaf(x)
     if case.grad:
@@ -495,13 +493,7 @@ def examine(exercise: Exercise, answer: Any, seed: int = 0, file: str = "") -> R
             text = (
                 f"{exercise.name} was still running after {SECONDS} seconds: does a loop never end?"
             )
-            return cannot(exercise, "it runs", text)
-
-
-def cannot(exercise: Any, name: str, text: str) -> Result:
-    """Return the verdict on an answer that cannot be judged, and why."""
-    after = f"spinup exercise check {exercise.id}"
-    return Result(exercise.id, CANNOT_JUDGE, (Check(name, False, text),), next=after)
+            return cannot(exercise, text)
 
 
 @contextlib.contextmanager
@@ -565,7 +557,7 @@ def _examine(exercise: Exercise, answer: Any, seed: int, file: str) -> Result:
             try:
                 value(i)
             except Difference as difference:
-                raise Difference(f"{cases[i].name}:\n{difference}") from difference
+                raise Difference(f"{cases[i].name}\n{difference}") from difference
 
     def gradients() -> None:
         for i, case in enumerate(cases):

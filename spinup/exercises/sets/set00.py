@@ -9,6 +9,7 @@ import numpy as np
 
 from spinup.exercises.exercise import Case, Difference, Exercise, Wrong
 from spinup.exercises.judge import short
+from spinup.exercises.original import Original
 
 # --------------------------------------------------------------------------- discounted sums
 
@@ -1036,6 +1037,66 @@ def linear_schedule(start, end, fraction):
     page="algorithms/dqn",
 )
 
+
+# ------------------------------------------------------------------- the original's 1.1 and 1.2
+
+_SET_1 = "spinup.exercises.pytorch.problem_set_1"
+
+ORIGINAL_1_1 = Original(
+    id="original.1.1",
+    title="the log-likelihood of a Gaussian",
+    set=0,
+    minutes=10,
+    difficulty=1,
+    task="""
+Exercise 1.1 of the original Spinning Up: write `gaussian_likelihood(x, mu, log_std)`, the
+log-likelihood of each row of x under a Gaussian with independent dimensions. The formula is in
+`exercise1_1.py`.
+""",
+    hints=(
+        "The logarithm of a product of densities is a sum over the dimensions. Keep the batch "
+        "dimension: the result has one number per row.",
+        "Per dimension: -1/2 ((x - mu) / std)^2 - log_std - 1/2 log(2 pi), with std = "
+        "exp(log_std).",
+        "z = (x - mu) / torch.exp(log_std)\n"
+        "return (-0.5 * z**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(...)",
+    ),
+    module=f"{_SET_1}.exercise1_1",
+    answers=(f"{_SET_1}_solutions.exercise1_1_soln:gaussian_likelihood",),
+    algorithms=("vpg", "trpo", "ppo"),
+    page="spinningup/exercises",
+)
+
+ORIGINAL_1_2 = Original(
+    id="original.1.2",
+    title="a Gaussian policy for PPO",
+    set=0,
+    minutes=30,
+    difficulty=3,
+    task="""
+Exercise 1.2 of the original Spinning Up: write `mlp`, `DiagonalGaussianDistribution.sample` and
+`MLPGaussianActor.__init__` in `exercise1_2.py`. The answer is judged by numbers; to see it learn,
+run `python exercise1_2.py --train`.
+""",
+    hints=(
+        "An MLP is a list of linear layers with activations between them. A standard deviation "
+        "that an optimizer should train has to be a parameter of the module.",
+        "A sample is mu + std * noise, with fresh standard normal noise for every row and "
+        "dimension. nn.Parameter registers log_std.",
+        "layers += [nn.Linear(n_in, n_out), activation()]  # output_activation after the last\n"
+        "return self.mu + torch.exp(self.log_std) * torch.randn_like(...)\n"
+        "self.log_std = nn.Parameter(torch.full((act_dim,), -0.5))",
+    ),
+    module=f"{_SET_1}.exercise1_2",
+    answers=(
+        f"{_SET_1}_solutions.exercise1_2_soln:mlp",
+        f"{_SET_1}_solutions.exercise1_2_soln:DiagonalGaussianDistribution",
+        f"{_SET_1}_solutions.exercise1_2_soln:MLPGaussianActor",
+    ),
+    algorithms=("ppo",),
+    page="spinningup/exercises",
+)
+
 EXERCISES = (
     DISCOUNT_CUMSUM,
     GAE,
@@ -1044,4 +1105,6 @@ EXERCISES = (
     POLYAK_UPDATE,
     REPLAY,
     LINEAR_SCHEDULE,
+    ORIGINAL_1_1,
+    ORIGINAL_1_2,
 )
