@@ -16,12 +16,14 @@ _USAGE = "use python -m spinup.exercises.zoo [--source] ID [-- MODULE ARGUMENTS.
 
 def change(name: str) -> str:
     """Return a mutant's change as a unified diff."""
-    mutant, lines = find(name), []
+    mutant = find(name)
+    lines: list[str] = []
     for module in mutant.modules:
         healthy = healthy_source(module)
         faulty = mutated(mutant, module, healthy)
-        pair = (text.splitlines(keepends=True) for text in (healthy, faulty))
-        lines += difflib.unified_diff(*pair, f"{module} (healthy)", f"{module} ({name})", n=2)
+        before, after = (text.splitlines(keepends=True) for text in (healthy, faulty))
+        names = (f"{module} (healthy)", f"{module} ({name})")
+        lines += difflib.unified_diff(before, after, *names, n=2)
     return "".join(lines)
 
 

@@ -86,7 +86,7 @@ class RescaledPendulum(PendulumEnv):
         return super().step(self.max_torque * (2 * share - 1))
 
 
-_FAULTY = {
+_FAULTY: dict[str, tuple[str, dict[str, float]]] = {
     cls.__name__: (cls.__name__, {}) for cls in (LateReward, LimitIsDeath, SharedArray, Unseeded)
 }
 _BOUNDS = {"Wide": (-100.0, 100.0), "Narrow": (-0.2, 0.2), "Lopsided": (-1.0, 9.0)}
