@@ -14,6 +14,8 @@ ALL = catalogue.load()
 FUNCTIONS = [task for task in ALL.values() if isinstance(task, Exercise)]
 every_task = pytest.mark.parametrize("task", ALL.values(), ids=list(ALL))
 every_function = pytest.mark.parametrize("task", FUNCTIONS, ids=[task.id for task in FUNCTIONS])
+TO_WRITE = [task for task in FUNCTIONS if "NotYetWritten" in task.files()["exercise.py"]]
+TO_MEND = [task for task in FUNCTIONS if task not in TO_WRITE]
 MISTAKES = [pytest.param(task, wrong, id=f"{task.id}: {wrong.name}")
             for task in FUNCTIONS for wrong in task.wrong]  # fmt: skip
 
@@ -65,14 +67,27 @@ def test_every_exercise_has_what_the_command_line_shows(task):
             assert too_long == []
 
 
-@every_function
-def test_the_stub_names_the_function_that_is_to_be_written(task, tmp_path):
-    """Unfilled, it is wrong, with a sentence that names the function."""
-    file = tmp_path / "stub.py"
+def started(task, folder):
+    """Return the module that `start` writes."""
+    file = folder / "stub.py"
     file.write_text(task.files()["exercise.py"])
     spec = importlib.util.spec_from_file_location("stub", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("task", TO_MEND, ids=[task.id for task in TO_MEND])
+def test_given_code_is_wrong_until_it_is_mended(task, tmp_path):
+    """The verdict does not give the fault away."""
+    result = examine(task, getattr(started(task, tmp_path), task.name), file="exercise.py")
+    assert result.exit_code == WRONG and result.misconception == "unchanged"
+
+
+@pytest.mark.parametrize("task", TO_WRITE, ids=[task.id for task in TO_WRITE])
+def test_the_stub_names_the_function_that_is_to_be_written(task, tmp_path):
+    """Unfilled, it is wrong, with a sentence that names the function."""
+    module = started(task, tmp_path)
     assert module.NotYetWritten is NotYetWritten
     result = examine(task, getattr(module, task.name), file="exercise.py")
     assert result.exit_code == WRONG and result.misconception is None
