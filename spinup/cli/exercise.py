@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spinup.exercises.catalogue import SETS, find, load
+from spinup.exercises.catalogue import SETS, find, load, set_number
 from spinup.exercises.exercise import Task
 from spinup.exercises.progress import FOLDER, Progress, next_hint, now, recorded, state
 from spinup.utils.argparsing import Parser, whole
@@ -96,18 +96,6 @@ def list_(words: Sequence[str]) -> int:
     print(f"\n{'; '.join(f'{kind}: {name}' for kind, name in kinds)}.")
     print("'spinup exercise start ID' writes the files of one.")
     return 0
-
-
-def set_number(text: str) -> int:
-    """Return the number of a set, given by number or name."""
-    names = {name.lower(): number for number, name in SETS.items()}
-    names |= {str(number): number for number in SETS}
-    if text.lower() not in names:
-        raise SpinupError(
-            f"there is no set '{printable(text)}': the sets are "
-            f"{', '.join(f'{number} ({name})' for number, name in SETS.items())}"
-        )
-    return names[text.lower()]
 
 
 # ------------------------------------------------------------------------------------------ start

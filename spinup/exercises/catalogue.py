@@ -49,3 +49,15 @@ def find(name: str) -> Task:
             f"{nearest(name, table)}"
         )
     return table[name]
+
+
+def set_number(text: str) -> int:
+    """Return the number of a set, given by number or name."""
+    names = {name.lower(): number for number, name in SETS.items()}
+    names |= {str(number): number for number in SETS}
+    if text.lower() not in names:
+        raise SpinupError(
+            f"there is no set '{printable(text)}': the sets are "
+            f"{', '.join(f'{number} ({name})' for number, name in SETS.items())}"
+        )
+    return names[text.lower()]
