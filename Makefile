@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak zoo speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak zoo speed scaling peers clean wheel
 
 help: ## show this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -48,6 +48,9 @@ format: $(STAMP) ## reformat the sources
 
 docs: $(STAMP) ## build the documentation site, build/docs/html/index.html
 	$(BIN)/python docs/build.py
+
+wheel: docs ## build a wheel that contains the documentation site, in dist
+	SPINUP_MANUAL=build/docs/html $(BIN)/python -m build --wheel --no-isolation
 
 docs-test: $(STAMP) ## look at every page of the site in a browser; skipped if there is none
 	$(BIN)/python -m pytest -m browser tests/site

@@ -1,13 +1,19 @@
-"""The part of the packaging that pyproject.toml cannot express: the README for PyPI.
+"""The parts of the packaging that pyproject.toml cannot express: the README for PyPI, the manual.
 
 README.md links to files beside it, which do not exist on PyPI. There, its links point into the
 repository that `project.urls` names as `Source`; as long as none is named, only their text is left.
+
+`make wheel` builds the documentation site and names its folder in SPINUP_MANUAL; the wheel then
+contains it as `spinup/manual`, where `spinup docs` finds it.
 """
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 
@@ -33,8 +39,25 @@ def source_url() -> str | None:
     return found[1] if found else None
 
 
+class BuildWithManual(build_py):
+    """Copies the package, and the documentation site where one is named."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        manual = Path(self.build_lib) / "spinup/manual"
+        shutil.rmtree(manual, ignore_errors=True)  # that of an earlier build
+        site = os.environ.get("SPINUP_MANUAL")
+        if site:
+            shutil.copytree(
+                site, manual, ignore=shutil.ignore_patterns(".buildinfo", "objects.inv")
+            )
+
+
 if __name__ == "__main__":
     setup(
+        cmdclass={"build_py": BuildWithManual},
         long_description=for_pypi((HERE / "README.md").read_text("utf-8"), source_url()),
         long_description_content_type="text/markdown",
     )

@@ -1,6 +1,7 @@
 """What an installed copy contains, and that the project's own files agree with each other."""
 
 import email
+import os
 import re
 import runpy
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -47,11 +49,16 @@ def sdist(repo_root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(sdist, tmp_path_factory):
-    """The files of a wheel built from the source distribution, as pip does it."""
+    """The files of a wheel built from the source distribution, as pip does it, with a manual."""
     out = tmp_path_factory.mktemp("wheels")
+    page = out / "site/algorithms/ppo.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<h1>PPO</h1>")
+    (out / "site/index.html").write_text("<h1>spinup</h1>")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     done = subprocess.run(
         [*command, "--wheel-dir", str(out), str(sdist)],
+        env={**os.environ, "SPINUP_MANUAL": str(out / "site")},
         capture_output=True,
         text=True,
         timeout=300,
@@ -124,7 +131,8 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import spinup, spinup.run;"
-        "print(spinup.__file__); sys.exit(spinup.run.main(['help']))"
+        "print(spinup.__file__); spinup.run.main(['docs', 'ppo', '--path']);"
+        "sys.exit(spinup.run.main(['help']))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, str(tmp_path)],
@@ -134,7 +142,10 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == str(tmp_path / "spinup" / "__init__.py")
+    module, page, *_ = done.stdout.splitlines()
+    assert module == str(tmp_path / "spinup" / "__init__.py")
+    assert page == str(tmp_path / "spinup" / "manual" / "algorithms" / "ppo.html")
+    assert Path(page).read_text() == "<h1>PPO</h1>"
 
 
 def test_every_folder_with_modules_is_a_package(repo_root):
@@ -226,6 +237,7 @@ def test_the_changelog_names_the_current_version(repo_root):
         "scaling",
         "peers",
         "docs",
+        "wheel",
         "docs-test",
         "browser",
         "clean",

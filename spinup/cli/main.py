@@ -37,6 +37,7 @@ TOOLS = {
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),
     "presets": ("spinup.cli.presets", "list shipped hyperparameters and what they reached"),
     "exercise": ("spinup.cli.exercise", "learn by writing parts of the algorithms, judged"),
+    "docs": ("spinup.cli.docs", "open the documentation, without a network"),
     "new": ("spinup.cli.new", "write the files of an algorithm of your own"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
 }
