@@ -8,7 +8,8 @@ import pytest
 
 from spinup.exercises import catalogue
 from spinup.exercises.exercise import RIGHT, WRONG, Exercise, NotYetWritten, resolve
-from spinup.exercises.judge import examine, known_mistake
+from spinup.exercises.judge import examine
+from spinup.exercises.mistakes import known_mistake
 
 ALL = catalogue.load()
 FUNCTIONS = [task for task in ALL.values() if isinstance(task, Exercise)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup.exercises.comparing import short
 from spinup.exercises.exercise import Case, Difference, Exercise, Wrong
-from spinup.exercises.judge import short
 from spinup.exercises.original import Original
 
 # --------------------------------------------------------------------------- discounted sums

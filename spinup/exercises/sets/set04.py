@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup.exercises.comparing import short
 from spinup.exercises.exercise import Case, Difference, Exercise, Wrong
-from spinup.exercises.judge import short
 
 # ----------------------------------------------------------------------------------- policy loss
 
