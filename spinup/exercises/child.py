@@ -22,7 +22,7 @@ from typing import IO, Any
 from spinup.exercises.exercise import CANNOT_JUDGE, Check, Result
 from spinup.utils.errors import one_line, printable_lines
 
-SECONDS = 10  # how long a learner's file may run
+SECONDS = 10  # how long an answer may run
 _IMPORTS = 120  # seconds that importing torch may take on the slowest machine
 _MOST_OUTPUT = 20_000  # bytes that are kept of what it prints
 _MOST_LINES = 10
@@ -39,7 +39,8 @@ _PROGRAM = _START + (
 def check_file(exercise: Any, file: Path, seed: int = 0) -> Result:
     """Judge the function in a file, and return the verdict."""
     with tempfile.TemporaryDirectory(prefix="spinup-check-") as folder:
-        code, text = _run(_JUDGE, [exercise.id, str(file), str(seed), folder], _IMPORTS + SECONDS)
+        words = [exercise.id, str(file), str(seed), folder, str(SECONDS)]
+        code, text = _run(_JUDGE, words, _IMPORTS + SECONDS)
         result = _read(Path(folder, "result.json"))
         if result is None:
             result = _without_verdict(exercise, file, Path(folder, "stack.txt"), code)
@@ -148,7 +149,7 @@ def _line(file: Path, number: int) -> str:
 # ------------------------------------------------------------------------------------ in the child
 
 
-def main(name: str, file: str, seed: str, folder: str) -> None:
+def main(name: str, file: str, seed: str, folder: str, seconds: str) -> None:
     """Judge a file and write the verdict into a folder."""
     from spinup.exercises.catalogue import find
     from spinup.exercises.exercise import resolve
@@ -157,8 +158,8 @@ def main(name: str, file: str, seed: str, folder: str) -> None:
     resolve(exercise.reference)  # imports torch, before the time counts
     Path(folder, "started").touch()
     with open(Path(folder, "stack.txt"), "w", encoding="utf-8") as stack:
-        faulthandler.dump_traceback_later(SECONDS, exit=True, file=stack)
-        result = _judge(exercise, Path(file), int(seed))
+        faulthandler.dump_traceback_later(float(seconds), exit=True, file=stack)
+        result = load_and_judge(exercise, Path(file), int(seed))
         faulthandler.cancel_dump_traceback_later()
     content = json.dumps(asdict(result))
     part = Path(folder, "result.part")
@@ -168,7 +169,8 @@ def main(name: str, file: str, seed: str, folder: str) -> None:
     os._exit(0)  # whatever the file has started or registered must not hold this up
 
 
-def _judge(exercise: Any, file: Path, seed: int) -> Result:
+def load_and_judge(exercise: Any, file: Path, seed: int) -> Result:
+    """Judge a file in this process."""
     from spinup.exercises.judge import describe, examine
 
     sys.path.append(str(file.resolve().parent))  # for the learner's own modules
