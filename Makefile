@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser learn twins attack soak zoo speed scaling peers clean wheel
+.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak zoo speed scaling peers clean wheel
 
 help: ## show this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -57,6 +57,9 @@ docs-test: $(STAMP) ## look at every page of the site in a browser; skipped if t
 
 browser: $(STAMP) ## find a browser for docs-test, or unpack Debian's in .browser
 	$(BIN)/python docs/browser.py
+
+notebooks: $(STAMP) ## run all notebooks and all programs of the learning pages
+	$(BIN)/python -m pytest -m 'slow or not slow' tests/test_notebooks.py tests/test_pages.py
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)
