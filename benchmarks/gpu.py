@@ -51,7 +51,7 @@ WAYS = {
 }
 TARGETS = {"sac": 2000, "td3": 2500, "ddpg": 2500, "dqn": 4000}
 OFF_POLICY = ("sac", "td3", "ddpg", "dqn")
-EPOCHS = 5
+EPOCHS = 12
 
 
 def train(algo, env, **settings):
@@ -69,7 +69,8 @@ def train(algo, env, **settings):
 def speed(row, way):
     """Measure one figure, in this process."""
     algo, env, settings = ROWS[row]
-    settings = {**settings, "epochs": EPOCHS, "save_freq": EPOCHS}
+    epochs = 5 if way in ("cpu", "eager") else EPOCHS
+    settings = {**settings, "epochs": epochs, "save_freq": epochs}
     if "preset" in settings:
         preset = ROOT / "spinup" / "presets" / f"{settings.pop('preset')}.json"
         settings = {**json.loads(preset.read_text()), **settings}

@@ -5,8 +5,8 @@ off-policy algorithm's update function, unchanged, can become one piece of machi
 losses, gradients, Adam and target networks (`compile=True`, `graphs.py`), or, on a GPU, one CUDA
 graph of all its kernels (`compile='graph'`, `cuda_graphs.py`). A GPU does both with `compile=True`.
 Compiling takes about a minute at the start, so it pays off only for long runs; recording a CUDA
-graph takes a second. These ways round differently. Which one a run uses is decided before it
-starts, recorded, and kept when it is resumed.
+graph takes a few trial updates. These ways round differently. Which one a run uses is decided
+before it starts, recorded, and kept when it is resumed.
 """
 
 import os

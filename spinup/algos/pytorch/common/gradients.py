@@ -59,11 +59,11 @@ class Adam(torch.optim.Adam):
         (group,) = self.param_groups
         beta1, beta2 = group["betas"]
         with torch.no_grad():
-            for p in group["params"]:
-                self.state[p]["step"] += 1
+            steps = [self.state[p]["step"] for p in group["params"]]
+            torch._foreach_add_(steps, 1)  # on a GPU, one kernel for all of them
             # All parameters have taken equally many steps. Written with exp, beta ** t is computed
             # once; the compiler would compute a power again for every single weight.
-            t = self.state[p]["step"].double()
+            t = steps[0].double()
             step_size = (group["lr"] / (1 - torch.exp(t * math.log(beta1)))).float()
             v_scale = (1 - torch.exp(t * math.log(beta2))).rsqrt().float()
             for p in group["params"]:
