@@ -227,3 +227,10 @@ def test_a_rescaled_pendulum_is_a_pendulum(name):
         expected = env.step(np.array([torque], np.float32))
         assert np.allclose(step[0], expected[0], atol=1e-5)
         assert step[1] == pytest.approx(expected[1], abs=1e-4)
+
+
+def test_two_pendulums_are_seeded_and_have_two_torques():
+    first, steps = episode("TwoPendulums", (0.0, 1.0))
+    again, same = episode("TwoPendulums", (0.0, 1.0))
+    assert np.array_equal(first, again) and np.array_equal(steps[1][0], same[1][0])
+    assert first.shape == (6,) and not np.array_equal(first[:3], first[3:])

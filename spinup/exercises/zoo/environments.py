@@ -1,4 +1,4 @@
-"""Environments with typical faults, and healthy ones with unusual bounds; all are Pendulums.
+"""Environments with typical faults, and healthy ones with unusual actions; all are Pendulums.
 
     gymnasium.make("spinup.exercises.zoo.environments:zoo/LateReward-v0")
 
@@ -86,6 +86,29 @@ class RescaledPendulum(PendulumEnv):
         return super().step(self.max_torque * (2 * share - 1))
 
 
+class TwoPendulums(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Two healthy Pendulums at once, with one torque each."""
+
+    def __init__(self) -> None:
+        self.envs = (PendulumEnv(), PendulumEnv())
+        bound = np.tile(np.array([1.0, 1.0, self.envs[0].max_speed], np.float32), 2)
+        self.observation_space = gymnasium.spaces.Box(-bound, bound, dtype=np.float32)
+        self.action_space = gymnasium.spaces.Box(-2.0, 2.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Start an episode of both."""
+        super().reset(seed=seed)
+        seeds = self.np_random.integers(2**31, size=2)
+        found = [env.reset(seed=int(s)) for env, s in zip(self.envs, seeds, strict=True)]
+        return np.concatenate([obs for obs, _ in found]), {}
+
+    def step(self, u: Any) -> Any:
+        """Move both; the reward is the sum of theirs."""
+        steps = [env.step(u[i : i + 1]) for i, env in enumerate(self.envs)]
+        obs = np.concatenate([step[0] for step in steps])
+        return obs, float(sum(step[1] for step in steps)), False, False, {}
+
+
 _FAULTY: dict[str, tuple[str, dict[str, float]]] = {
     cls.__name__: (cls.__name__, {}) for cls in (LateReward, LimitIsDeath, SharedArray, Unseeded)
 }
@@ -94,6 +117,7 @@ _HEALTHY = {
     f"{name}Pendulum": ("RescaledPendulum", {"low": low, "high": high})
     for name, (low, high) in _BOUNDS.items()
 }
+_HEALTHY["TwoPendulums"] = ("TwoPendulums", {})
 for _name, (_class, _kwargs) in {**_FAULTY, **_HEALTHY}.items():
     gymnasium.register(
         f"zoo/{_name}-v0",
