@@ -32,6 +32,7 @@ TOOLS = {
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
+    "doctor": ("spinup.cli.doctor", "examine runs: why they may not learn"),
     "runs": ("spinup.cli.runs", "list runs: status, epochs, return, age, how to continue"),
     "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),

@@ -1,0 +1,113 @@
+"""`spinup doctor`: its output, its exit status and its errors."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from spinup.cli.main import main
+from spinup.doctor.catalogue import RULES, table
+from spinup.doctor.rule import LEVELS, PARTS
+
+_SPEC = importlib.util.spec_from_file_location(
+    "synthetic", Path(__file__).with_name("synthetic.py")
+)
+synthetic = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(synthetic)
+healthy, write = synthetic.healthy, synthetic.write
+
+
+def run_of(folder, algo="ppo", **changes):
+    columns, config, space = healthy(algo)
+    for name, value in changes.items():
+        columns[name][:] = value
+    return write(folder, columns, config, space)
+
+
+def test_a_healthy_run_gives_0(tmp_path, capsys):
+    assert main(["doctor", str(run_of(tmp_path / "a"))]) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_errors_give_3_and_warnings_1(tmp_path, capsys):
+    assert main(["doctor", str(run_of(tmp_path / "a", LossPi=0.03))]) == 3
+    shown = capsys.readouterr().out
+    assert "ERROR X2 (policy-loss, epochs 0 to 39)" in shown
+    assert "Why:" in shown and "Try:" in shown and "docs/debug/doctor.md#x2" in shown
+    assert main(["doctor", str(run_of(tmp_path / "b", ClipFrac=0.7))]) == 1
+    assert "WARNING S11" in capsys.readouterr().out
+
+
+def test_several_runs_have_a_summary(tmp_path, capsys):
+    run_of(tmp_path / "x" / "x_s0")
+    run_of(tmp_path / "x" / "deep" / "x_s1", LossPi=0.03)
+    assert main(["doctor", str(tmp_path / "x")]) == 3
+    shown = capsys.readouterr().out
+    assert "errors" in shown and "X2 (error) in 1 of 2 runs" in shown
+
+
+def test_json_is_a_list_of_findings(tmp_path, capsys):
+    folder = run_of(tmp_path / "a", LossPi=0.03)
+    assert main(["doctor", str(folder), "--json"]) == 3
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert finding["run"] == str(folder) and finding["id"] == "X2"
+    assert set(finding) == {
+        *("run", "id", "level", "part", "sentence", "why", "advice", "page", "epochs")
+    }
+
+
+def test_all_lists_skipped_rules_and_why(tmp_path, capsys):
+    main(["doctor", str(run_of(tmp_path / "a")), "--all"])
+    shown = capsys.readouterr().out
+    assert "X4   it is for trpo" in shown
+    assert "C1   there is no checkpoint" in shown
+    assert "R1   it plays episodes: pass --play N" in shown
+
+
+def test_explain_shows_one_rule(capsys):
+    assert main(["doctor", "--explain", "x14"]) == 0
+    shown = capsys.readouterr().out
+    assert "return of a last step" in shown and "RetMin" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a run"),
+        (["nowhere"], "no folder begins with nowhere"),
+        (["."], "there are no runs in ."),
+        (["--explain", "X99"], "there is no rule 'X99'"),
+        ([".", "--play", "-1"], "whole number"),
+        ([".", "--plai", "1"], "did you mean --play"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_2(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_rules_are_complete_data():
+    for rule in RULES.values():
+        assert rule.level in LEVELS and rule.part in PARTS and rule.tier in (1, 2, 3)
+        for text in (rule.title, rule.limit, rule.why, rule.advice):
+            assert text.strip() == text and "  " not in text, rule.id
+        assert rule.why.endswith(".") and rule.advice.endswith(".")
+        assert not rule.limit.endswith("."), rule.id
+
+
+def test_the_page_contains_the_table_of_rules(repo_root):
+    page = (repo_root / "docs" / "debug" / "doctor.md").read_text()
+    assert table() in page, "run: python -m spinup.doctor.catalogue docs/debug/doctor.md"
+
+
+def test_text_from_a_run_cannot_control_the_terminal(tmp_path, capsys):
+    folder = run_of(tmp_path / "a", LossPi=0.03)
+    config = json.loads((folder / "config.json").read_text())
+    config["env"] = "\x1b[2J evil"
+    config["algo"] = "ppo\x1b[1m"
+    (folder / "config.json").write_text(json.dumps(config))
+    main(["doctor", str(folder)])
+    assert "\x1b" not in capsys.readouterr().out
