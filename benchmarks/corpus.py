@@ -1,0 +1,169 @@
+"""The healthy corpus: what does `spinup doctor` say about runs in which nothing is wrong?
+
+    python benchmarks/corpus.py --runs data/corpus                        # train, examine, keep
+    python benchmarks/corpus.py --runs data/corpus --only 'CartPole|Pendulum' --workers 2
+    python benchmarks/corpus.py --runs data/corpus --limit-seconds 3600   # stop in an hour
+    python benchmarks/corpus.py --runs data/corpus --examine              # train nothing
+
+Trains the presets of `benchmarks/learn.py`, 28 rows with three seeds each, at full length, the
+shortest first, each in a process of its own with one thread. Runs that are finished are kept, and
+runs that were stopped are resumed. Then examines every finished run with all tiers of rules and
+keeps its tables, its settings and the findings in `results/corpus/`, with numbers rounded to seven
+digits. Errors must be 0, and at most 5 % of the runs may have warnings; the exit status says so.
+`summary.json` also names the runs that are missing.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import learn
+
+RESULTS = Path(__file__).parent / "results" / "corpus"
+MOST_WARNINGS = 0.05  # of the runs
+PLAYED = 10  # episodes for the rules that play
+KEPT = ("config.json", "progress.txt", "diagnostics.txt")
+ROWS = [gate for gate in learn.GATES if not gate[0].endswith("_tf1")]
+ROWS += [gate for gate in learn.ON_DEMAND if gate[:2] == ("her", "FetchReach-v4")]
+
+
+def all_runs():
+    """Return (name, algorithm, environment, steps, seed) of every run, the shortest first."""
+    found = []
+    for algo, env, steps, *_ in ROWS:
+        name = learn.file_name(algo, env)[:-5]
+        result = learn.RESULTS / f"{name}.json"
+        seconds = 1e9
+        if result.exists():
+            seconds = sum(run["train_seconds"] for run in json.loads(result.read_text())["runs"])
+        found += [(seconds, (f"{name}-s{seed}", algo, env, steps, seed)) for seed in learn.SEEDS]
+    return [run for _, run in sorted(found)]
+
+
+def train(run, folder, deadline):
+    """Train one run in a process of its own until it is finished or the time is up."""
+    name, algo, env, steps, seed = run
+    if (folder / name / ".finished").exists() or time.monotonic() > deadline:
+        return
+    execution = {"device": "cpu", "keep": str(folder)}
+    command = [sys.executable, learn.__file__, "--one", algo, env, str(steps), str(seed)]
+    log = folder / f"{name}.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "{}", json.dumps(execution)],
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        )
+        try:
+            process.wait(max(1.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)  # it saves its state, and can be resumed
+            process.wait()
+    done = (folder / name / ".finished").exists()
+    print(f"{name}: {'finished' if done else f'not finished, see {log}'}", flush=True)
+
+
+def examine(run, folder):
+    """Examine a finished run, keep its small files, and return its entry in the summary."""
+    from spinup.doctor.examination import examination
+
+    name = run[0]
+    found = examination(folder / name, play=PLAYED)
+    kept = RESULTS / name
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for file in KEPT:
+        if (folder / name / file).exists():
+            (kept / file).write_text(_shortened(folder / name / file))
+    findings = [finding.as_dict() for finding in found.findings]
+    (kept / "findings.json").write_text(json.dumps(findings, indent=1) + "\n")
+    if found.failed:
+        raise RuntimeError(f"rules failed on {name}: {found.failed}")
+    return {
+        "run": name,
+        "rows": found.record.rows,
+        **{level: found.count(level) for level in ("error", "warning", "hint")},
+        "findings": [f"{finding.id} {finding.level}" for finding in found.findings],
+    }
+
+
+def _shortened(path):
+    """Return a file without this machine's folders and with numbers of seven digits."""
+    if path.name == "config.json":
+        config = json.loads(path.read_text())
+        config["logger_kwargs"] = {"output_dir": path.parent.name}
+        config.pop("resume_with", None)
+        return json.dumps(config, indent=1, sort_keys=True) + "\n"
+    header, *rows = path.read_text().splitlines()
+    short = ["\t".join(_rounded(cell) for cell in row.split("\t")) for row in rows]
+    return "\n".join([header, *short]) + "\n"
+
+
+def _rounded(cell):
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return cell if number == int(number) < 1e15 else f"{number:.7g}"
+
+
+def summarize(entries, missing):
+    """Write the summary; return whether the corpus is as quiet as it must be."""
+    loud = [entry["run"] for entry in entries if entry["warning"] or entry["error"]]
+    ills = [entry["run"] for entry in entries if entry["error"]]
+    quiet = not ills and len(loud) <= MOST_WARNINGS * max(1, len(entries))
+    summary = {
+        "runs": len(entries),
+        "wanted": len(ROWS) * len(learn.SEEDS),
+        "runs_with_errors": ills,
+        "runs_with_warnings": loud,
+        "share_with_warnings": round(len(loud) / max(1, len(entries)), 4),
+        "quiet_enough": quiet,
+        "missing": missing,
+        "versions": learn.versions(),
+        "command": "python benchmarks/corpus.py --runs data/corpus",
+        "entries": entries,
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    print(f"{'run':32} {'rows':>5} {'errors':>7} {'warnings':>9} {'hints':>6}")
+    for entry in entries:
+        numbers = f"{entry['rows']:5} {entry['error']:7} {entry['warning']:9} {entry['hint']:6}"
+        print(f"{entry['run']:32} {numbers}  {', '.join(entry['findings'])}")
+    print(f"{len(entries)} of {summary['wanted']} runs: {len(ills)} with errors, {len(loud)} loud")
+    return quiet
+
+
+def main():
+    """Train, examine and summarize; exit with 1 if the doctor is not quiet enough."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the run directories")
+    parser.add_argument("--workers", type=int, default=1, help="runs trained at the same time")
+    parser.add_argument("--only", default="", help="regular expression for the names of the runs")
+    parser.add_argument("--limit-seconds", type=float, default=float("inf"))
+    parser.add_argument("--examine", action="store_true", help="examine only; train nothing")
+    args = parser.parse_args()
+    deadline = time.monotonic() + min(args.limit_seconds, 1e9)
+    args.runs.mkdir(parents=True, exist_ok=True)
+    runs = all_runs()
+    if not args.examine:
+        chosen = [run for run in runs if re.search(args.only, run[0])]
+        with ThreadPoolExecutor(args.workers) as pool:
+            list(pool.map(lambda run: train(run, args.runs, deadline), chosen))
+    done = [run for run in runs if (args.runs / run[0] / ".finished").exists()]
+    entries = [examine(run, args.runs) for run in done]
+    missing = [run[0] for run in runs if run not in done]
+    return 0 if summarize(entries, missing) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
