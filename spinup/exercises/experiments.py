@@ -125,6 +125,7 @@ class Experiment(Task):
             " ".join(self.task.split()), 90, initial_indent="# ", subsequent_indent="# "
         )
         choices = [f'#   "{key}": {text}' for key, text in self.choices.items()]
+        shipped = "     (--recorded: take shipped runs)" if recorded.exists(self.id) else ""
         return {
             ANSWER: "\n".join(
                 [
@@ -136,7 +137,7 @@ class Experiment(Task):
                     'prediction = ""',
                     'reason = ""',
                     "",
-                    f"# Then:  spinup exercise run {self.id}     (--recorded: take shipped runs)",
+                    f"# Then:  spinup exercise run {self.id}{shipped}",
                     f"# and:   spinup exercise check {self.id}",
                     "#",
                     "# If the data disagree with you, write here what you believe now, and check "
@@ -152,13 +153,14 @@ class Experiment(Task):
         """Return the task as a Markdown page."""
         choices = "\n".join(f'- `"{key}"`: {text}' for key, text in self.choices.items())
         arms = ", ".join(f"`{name}`" for name in self.names)
+        shipped = recorded.exists(self.id)
         return (
             f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n"
             f"Compared are {arms}, {self.seeds} runs each, by the column `{self.value}` (mean of "
             f"the last {self.last} rows).\n\nPredictions:\n\n{choices}\n\n"
             f"1. Write `prediction` and `reason` into `{ANSWER}`.\n"
-            f"2. `spinup exercise run {self.id}` makes the runs (`--dry_run` shows how many), or "
-            f"takes the shipped ones with `--recorded`.\n"
+            f"2. `spinup exercise run {self.id}` makes the runs (`--dry_run` shows how many)"
+            f"{', or takes the shipped ones with `--recorded`' if shipped else ''}.\n"
             f"3. `spinup exercise check {self.id}` compares them. If the data disagree with you, "
             "write what you believe now into `lesson`, and check again. A wrong prediction is no "
             "failure: it is what an experiment is for.\n"

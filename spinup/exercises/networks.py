@@ -40,9 +40,17 @@ class LinearCritic(nn.Module):
         self.w_o = nn.Parameter(torch.tensor(w_o, dtype=torch.float64))
         self.w_a = nn.Parameter(torch.tensor(w_a, dtype=torch.float64))
 
+    def inputs(self, obs, act):
+        """Build the input as the library's critics do: (B, 1), (B, 1) -> (B, 2)."""
+        return torch.cat([obs, act], -1)
+
+    def q(self, x):
+        """Return values as a column: (B, 2) -> (B, 1)."""
+        return self.w_o * x[:, :1] + self.w_a * x[:, 1:]
+
     def forward(self, obs, act):
         """Return values: (B, 1), (B, 1) -> (B,)."""
-        return (self.w_o * obs + self.w_a * act).squeeze(-1)
+        return self.q(self.inputs(obs, act)).squeeze(-1)
 
 
 class TableCritic(nn.Module):

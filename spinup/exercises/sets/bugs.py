@@ -1,0 +1,113 @@
+"""Find the bug (kind B): functions of the problem sets with faults from the bug zoo."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from spinup.exercises import sets
+from spinup.exercises.bugs import Bug, Log, make_bug, mistake, mutant
+from spinup.exercises.exercise import Exercise
+
+
+def _functions() -> dict[str, Exercise]:
+    """Return the exercises in which a function is written, by id."""
+    found: dict[str, Exercise] = {}
+    for module in pkgutil.iter_modules(sets.__path__):
+        if module.name.startswith("set"):
+            listed = importlib.import_module(f"{sets.__name__}.{module.name}").EXERCISES
+            found |= {task.id: task for task in listed if isinstance(task, Exercise)}
+    return found
+
+
+# exercise whose function has the fault -> the faults, in the order of their numbers: mutants of the
+# zoo, or a known mistake of the exercise and the part that it is in. Append only: the numbers are
+# part of the ids.
+FAULTS: dict[str, tuple[str | tuple[str, str], ...]] = {
+    "tools.gae": ("gae-off-by-one", "gae-lambda-ignored", "returns-undiscounted"),
+    "tools.squashed_log_prob": ("sac-no-tanh-correction", "sac-no-scale"),
+    "tools.polyak_update": ("polyak-reversed",),
+    "tools.replay": (
+        ("overwrites-the-last-row", "replay"),
+        ("next-observation-shifted", "replay"),
+        ("keeps-a-reference", "loop"),
+    ),
+    "reinforce.rewards_to_go": (("not-to-go", "returns"), ("cut-is-death", "episode-ends")),
+    "reinforce.normalize_advantages": (("mean-kept", "returns"),),
+    "reinforce.loss_pi": (("old-log-probabilities", "policy-loss"),),
+    "vpg.loss_pi": ("pg-sign",),
+    "vpg.loss_v": (("fits-old-values", "value-loss"),),
+    "vpg.update": (("kl-before-the-step", "logging-saving"),),
+    "trpo.conjugate_gradient": ("cg-not-conjugate",),
+    "trpo.gaussian_kl": (("reversed", "policy-step"),),
+    "trpo.step_length": (("half-step", "policy-step"),),
+    "trpo.line_search": (
+        ("accepts-worse", "policy-step"),
+        ("no-kl-test", "policy-step"),
+        ("no-restore", "policy-step"),
+    ),
+    "ppo.minibatches": (("one-order", "policy-step"),),
+    "ppo.early_stop": (("never-stops", "policy-step"),),
+    "ppo.loss_pi": (
+        "policy-detached",
+        "ppo-clip-without-adv",
+        "ppo-max",
+        "ppo-entropy-sign",
+        "ppo-ratio-inverted",
+        "ppo-old-is-new",
+    ),
+    "ppo.loss_v": ("value-fits-advantage",),
+    "ddpg.loss_q": ("column-critic", "online-q-in-target"),
+    "ddpg.loss_pi": ("pi-sign",),
+    "ddpg.update": ("q-gradient-accumulates",),
+    "td3.loss_q": ("td3-no-min",),
+    "td3.smoothed_action": ("td3-noise-unclipped", "td3-target-out-of-bounds"),
+    "sac.soft_value": ("sac-max",),
+    "sac.loss_q": ("sac-no-done-mask", "sac-no-entropy-in-target"),
+    "sac.loss_alpha": ("sac-alpha-sign",),
+    "sac.target_entropy": ("sac-target-entropy-sign",),
+    "dqn.loss_q": (
+        "no-done-mask",
+        "dqn-nstep-gamma",
+        "dqn-target-clipped",
+        "dqn-max-by-target",
+        "dqn-action-of-old-state",
+        "per-no-weights",
+    ),
+    "acer.retrace": ("retrace-uncut", "retrace-rho-off-by-one", "retrace-across-episodes"),
+    "acer.loss_pi": ("acer-no-correction",),
+    "her.hindsight_goals": ("her-past-goals",),
+    "her.relabel": ("her-reward-stale", "her-goal-in-obs-only", "her-achieved-before"),
+}
+
+# What the logs of the recorded runs show, and what they do not show. The runs were made by
+# benchmarks/record_exercises.py.
+FROZEN = "KL is exactly zero in every epoch, and the return stays where it began"
+WORSE = "AverageEpRet falls below that of a random policy and stays there"
+V_ZERO = "AverageVVals stays near zero while the returns grow"
+ENTROPY_GONE = "the Entropy falls to nearly zero within the first epochs"
+
+LOGS: dict[str, Log] = {
+    "pg-sign": Log(
+        "healthy-vpg",
+        WORSE,
+        (FROZEN, V_ZERO, "AverageVVals rises above 50, although the returns do not allow it"),
+    ),
+    "policy-detached": Log("healthy-ppo", FROZEN, (WORSE, V_ZERO, ENTROPY_GONE)),
+    "value-fits-advantage": Log("healthy-ppo", V_ZERO, (FROZEN, WORSE, ENTROPY_GONE)),
+}
+
+
+def _bugs() -> tuple[Bug, ...]:
+    found, functions = [], _functions()
+    for name, faults in FAULTS.items():
+        exercise = functions[name]
+        for number, given in enumerate(faults, start=1):
+            if isinstance(given, tuple):
+                found.append(make_bug(exercise, number, mistake(exercise, *given)))
+            else:
+                found.append(make_bug(exercise, number, mutant(given), LOGS.get(given)))
+    return tuple(found)
+
+
+EXERCISES = _bugs()
