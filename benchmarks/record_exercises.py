@@ -1,4 +1,4 @@
-"""Record the runs that are shipped with the exercises, in spinup/exercises/recorded.
+"""Record the runs that are shipped with the exercises, in spinup/exercises/recorded_runs.
 
     python benchmarks/record_exercises.py                      # those that are missing
     python benchmarks/record_exercises.py vpg.exp_train_v_iters bug-pi-sign --again
