@@ -70,7 +70,6 @@ OFF_POLICY = {
     "ac_kwargs": SMALL,
     "start_steps": 400,
     "update_after": 400,
-    "updates_per_step": 0.5,
     "num_test_episodes": 2,
 }
 RECIPES = {
