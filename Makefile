@@ -14,7 +14,8 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak zoo speed scaling peers clean wheel
+.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak zoo speed scaling peers clean
+.PHONY: docs figures wheel docs-test browser
 
 help: ## show this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed -E 's/^([.a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -48,6 +49,9 @@ format: $(STAMP) ## reformat the sources
 
 docs: $(STAMP) ## build the documentation site, build/docs/html/index.html
 	$(BIN)/python docs/build.py
+
+figures: $(STAMP) ## draw the figures of the documentation from the benchmarks' results
+	$(BIN)/python docs/figures/make_figures.py
 
 wheel: docs ## build a wheel that contains the documentation site, in dist
 	SPINUP_MANUAL=build/docs/html $(BIN)/python -m build --wheel --no-isolation

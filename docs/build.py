@@ -20,8 +20,11 @@ import os
 import re
 import sys
 from collections import Counter
+from html import escape
 from pathlib import Path
 from posixpath import normpath, relpath
+
+import generated  # docs/generated.py
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -63,19 +66,14 @@ MOVED: dict[str, tuple[str, str, list[str]]] = {
     "spinningup/exercises": ("Exercises", "The exercises and their judge", ["exercises"]),
     "spinningup/exercise2_1_soln": ("Answer to exercise 2.1", "The answer", ["exercises"]),
     "spinningup/exercise2_2_soln": ("Answer to exercise 2.2", "The answer", ["exercises"]),
-    "spinningup/bench": ("Benchmarks", "What was measured, and how", ["results/method"]),
     **{
         f"spinningup/bench_{name}": (
             f"Benchmarks of {name.upper()}",
             "What was measured, and how",
-            ["spinningup/bench", f"algorithms/{name}"],
+            [f"results/{name}", f"algorithms/{name}", "spinningup/bench"],
         )
         for name in ("vpg", "ppo", "ddpg", "td3", "sac")
     },
-    "utils/logger": ("Logger", "What the loggers write", ["run-directory"]),
-    "utils/plotter": ("Plotter", "How to plot learning curves", ["plotting"]),
-    "utils/mpi": ("MPI tools", "How several processes train together", ["mpi"]),
-    "utils/run_utils": ("Run utils", "How to run grids of experiments", ["grids"]),
     "etc/acknowledgements": ("Acknowledgments", "Where the library comes from", ["original"]),
     "etc/author": ("Authors", "Where the library comes from", ["original"]),
 }
@@ -116,10 +114,21 @@ TREE: dict[str, list[tuple[str, list[str]]]] = {
                 "gpu",
             ],
         ),
-        ("Results", ["spinningup/bench", "results/*"]),
-        ("Reference", ["reference/*", "utils/*", "spinningup/keypapers", "adr/index", "*"]),
+        ("Results", ["spinningup/bench", "results/method"]),
+        (
+            "Reference",
+            [
+                "reference/algorithms",
+                "utils/*",
+                "reference/*",
+                "spinningup/keypapers",
+                "adr/index",
+                "*",
+            ],
+        ),
     ],
     "adr/index": [("", ["adr/*"])],
+    "spinningup/bench": [("", ["results/*"])],
     "algorithms": [("In graph mode", ["algorithms/tf1/*"])],
 }
 
@@ -141,6 +150,8 @@ class Site:
             self.add_file(f"docs/{page}.md", page)
         for path_in_repo, page in ELSEWHERE.items():
             self.add_file(path_in_repo, page)
+        for page in (*ELSEWHERE.values(), *generated.pages(ALGORITHMS, GRAPH_MODE)):
+            self.name_of.setdefault(f"docs/{page}.md", page)
 
     def add_file(self, path: str, page: str) -> None:
         """Add a Markdown file of the repository under a name."""
@@ -168,6 +179,9 @@ class Site:
             there = normpath(f"{Path(path).parent.as_posix()}/{file}")
             here = f"{image}[{label}]"
             if image:
+                drawn = own_figure(there, label)
+                if drawn:
+                    return drawn
                 self.figures.add(there)
                 return f"{here}({relative(page, there.removeprefix('docs/'))})"
             if there in self.name_of:
@@ -192,6 +206,8 @@ class Site:
     def write(self, stage: Path) -> None:
         """Write everything that Sphinx reads; leave files alone that have not changed."""
         texts = {page: self.text(page, path) for page, path in sorted(self.pages.items())}
+        for page, text in generated.pages(ALGORITHMS, GRAPH_MODE).items():
+            texts.setdefault(page, self.links(text, page, f"docs/{page}.md"))
         decisions = [(page, title(text)) for page, text in texts.items() if page.startswith("adr/")]
         texts["adr/index"] = "# Decisions\n\nWhy the library is built the way it is.\n\n" + "".join(
             f"{i}. [{text}]({page.removeprefix('adr/')}.md)\n"
@@ -218,6 +234,7 @@ class Site:
         files["scorer.js"] = scorer(texts).encode()
         for file in (DOCS / "_static").iterdir():
             files[f"_static/{file.name}"] = file.read_bytes()
+        files["_static/site.css"] += figure_rules().encode()
         files |= {f"_static/mathjax/{path}": content for path, content in mathjax().items()}
         for path, content in files.items():
             file = stage / path
@@ -227,6 +244,25 @@ class Site:
         for file in stage.rglob("*"):
             if file.is_file() and file.relative_to(stage).as_posix() not in files:
                 file.unlink()
+
+
+def own_figure(path: str, caption: str) -> str:
+    """Return one of our own figures as part of the page, where its colors follow the theme."""
+    file = ROOT / path
+    if file.parent != DOCS / "figures" or 'class="fig"' not in file.read_text("utf-8")[:200]:
+        return ""
+    drawing = re.sub(r"<(title|style)>.*?</\1>\n", "", file.read_text("utf-8"), flags=re.S)
+    drawing = drawing.replace('role="img"', f'role="img" aria-label="{escape(caption)}"', 1)
+    return (
+        f'<figure class="fig-frame">\n{drawing}<figcaption>{escape(caption)}. Drawn by '
+        "<code>make figures</code> from data in the repository.</figcaption>\n</figure>\n"
+    )
+
+
+def figure_rules() -> str:
+    """Return the style of our own figures, without its colors, which site.css defines."""
+    drawing = (DOCS / "figures/overview.svg").read_text(encoding="utf-8")
+    return drawing.partition("}}\n")[2].partition("</style>")[0]
 
 
 def source_page(path: str) -> str:
@@ -250,30 +286,38 @@ def moved(page: str, heading: str, sentence: str, goals: list[str], texts: dict[
     return f"---\norphan: true\nnosearch: true\n---\n# {heading}\n\n{sentence}:\n\n{''.join(lines)}"
 
 
+def rank(page: str) -> tuple[str, int, str]:
+    """Return the order of pages: by folder, algorithms in the usual order, others by name."""
+    folder, _, last = page.rpartition("/")
+    return folder, ALGORITHMS.index(last) if last in ALGORITHMS else 99, last
+
+
 def toctrees(page: str, texts: dict[str, str], placed: set[str]) -> str:
     """Return the lists of pages under a page, in MyST's syntax."""
     found = ""
     for caption, patterns in TREE[page]:
         names: list[str] = []
         for pattern in patterns:
-            for candidate in sorted(texts):
+            for candidate in sorted(texts, key=rank):
                 orphan = texts[candidate].startswith("---\norphan: true")
                 taken = candidate in placed or candidate in (page, "index")
                 if not orphan and not taken and fnmatch.fnmatch(candidate, pattern):
                     names.append(candidate)
                     placed.add(candidate)
         if names:
-            rows = "\n".join(f"{short(candidate)}" for candidate in names)
-            options = ":hidden:\n" + (f":caption: {caption}\n" if page == "index" else "")
+            rows = "\n".join(short(candidate) for candidate in names)
+            options = ":hidden:\n:titlesonly:\n" + (
+                f":caption: {caption}\n" if page == "index" else ""
+            )
             found += f"\n```{{toctree}}\n{options}\n{rows}\n```\n"
     return found
 
 
 def short(page: str) -> str:
     """Return how a page is listed: by its title, an algorithm by its acronym."""
-    folder, _, algorithm = page.partition("/")
-    acronym = algorithm.removeprefix("tf1/").upper()
-    return f"{acronym} </{page}>" if folder == "algorithms" and algorithm else f"/{page}"
+    folder, _, last = page.rpartition("/")
+    listed = folder in ("algorithms", "algorithms/tf1", "results") and last in ALGORITHMS
+    return f"{last.upper()} </{page}>" if listed else f"/{page}"
 
 
 def scorer(texts: dict[str, str]) -> str:

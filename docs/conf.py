@@ -1,6 +1,7 @@
 """Settings of Sphinx. The site is built by build.py, which copies this file to its stage."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -19,7 +20,23 @@ author = "spinup contributors"
 copyright = "spinup contributors"
 version = release
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+]
+# TensorFlow takes many seconds to import, and the graph functions' signatures do not need it.
+autodoc_mock_imports = ["tensorflow"]
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 80
+add_module_names = False
+default_role = "literal"
+# Types of other packages, whose documentation is elsewhere.
+nitpick_ignore_regex = [("py:(class|data|obj|exc)", ".*")]
 mathjax_path = "mathjax/tex-chtml.js"  # build.py puts it there
 mathjax3_config = {"options": {"enableMenu": False}}  # the menu would load files that are not there
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
@@ -67,6 +84,14 @@ class CodeCell(SphinxDirective):
         return [literal_block(code, code, language="python")]
 
 
+def plain_stars(app, what, name, obj, options, lines):
+    """Docstrings are not written for Sphinx: `**` outside of code means `**`."""
+    for i, line in enumerate(lines):
+        parts = re.split(r"(`[^`]*`)", line)
+        lines[i] = "".join(p if p[:1] == "`" else p.replace("**", r"\*\*") for p in parts)
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", plain_stars, priority=100)
     app.add_directive("code-cell", CodeCell)
     app.add_lexer("bash", Command)

@@ -237,6 +237,7 @@ def test_the_changelog_names_the_current_version(repo_root):
         "scaling",
         "peers",
         "docs",
+        "figures",
         "wheel",
         "docs-test",
         "browser",

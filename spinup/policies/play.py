@@ -60,7 +60,7 @@ def run_policy(
         seed: Seed for the first reset; None picks a random seed.
 
     Returns:
-        `{"EpRet": [...], "EpLen": [...]}`, one entry per episode.
+        A dict with the lists `EpRet` and `EpLen`, one entry per episode.
     """
     if env is None:
         raise SpinupError(

@@ -12,7 +12,9 @@ def script(repo_root):
     def load(name):
         spec = importlib.util.spec_from_file_location(f"docs_{name}", repo_root / f"docs/{name}.py")
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(repo_root / "docs"))  # as for a script that is run
+            spec.loader.exec_module(module)
         return module
 
     return load

@@ -180,6 +180,7 @@ def test_a_page_of_an_algorithm_joins_its_readme_and_what_docs_adds(build, tmp_p
         file.write_text(text)
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(build.generated, "pages", lambda *args: {})
     monkeypatch.setattr(build, "ELSEWHERE", {readme: "algorithms/ppo"})
     site = build.Site()
     assert site.text("algorithms/ppo", site.pages["algorithms/ppo"]) == (

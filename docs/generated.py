@@ -1,0 +1,239 @@
+"""Pages of the site that are made from data and docstrings: results, presets and the reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/results"
+
+
+def pages(algorithms: list[str], graph_mode: list[str]) -> dict[str, str]:
+    """Return all generated pages: name -> MyST Markdown, with links as in the folder docs/."""
+    found = {f"results/{algo}": result_page(algo) for algo in algorithms}
+    found["spinningup/bench"] = bench(algorithms)
+    found["reference/presets"] = presets()
+    found["reference/algorithms"] = functions(algorithms, graph_mode)
+    found |= {name: reference(*content) for name, content in REFERENCE.items()}
+    return found
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
+def learned(algo: str) -> list[dict[str, Any]]:
+    """Return the results of an algorithm on both backends, the shortest runs first."""
+    files = [*RESULTS.glob(f"learn/{algo}-*.json"), *RESULTS.glob(f"learn/{algo}_tf1-*.json")]
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return sorted(found, key=lambda r: (r["algo"], r["steps"], r["env"]))
+
+
+def returns(values: list[float]) -> str:
+    return ", ".join(f"{v:.2f}" if max(map(abs, values)) <= 1 else f"{v:.0f}" for v in values)
+
+
+def rows(results: list[dict[str, Any]], linked: bool = False) -> str:
+    """Return a table of results; `linked` to the page of each algorithm."""
+    lines = [
+        "| algorithm | environment | steps | returns of three seeds | pass | stretch |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for r in results:
+        mark = [" ✓" if r[key] else "" for key in ("pass", "stretch")]
+        name = r["algo"]
+        if linked:
+            name = f"[{name}](../results/{name.removesuffix('_tf1')}.md)"
+        lines.append(
+            f"| {name} | {r['env']} | {r['steps']:,} | {returns(r['returns'])} "
+            f"| {r['pass_value']}{mark[0]} | {r['stretch_value']}{mark[1]} |"
+        )
+    return "\n".join(lines)
+
+
+def result_page(algo: str) -> str:
+    """Return the page with one algorithm's results."""
+    results = learned(algo)
+    text = [
+        f"# Results of {algo.upper()}",
+        f"Three seeds per task, trained with a [preset](../reference/presets.md) by `make learn "
+        f"ALGO={algo}`. The returns are those of the final policy with its most likely actions; a check mark means "
+        "that the median passes. [How the presets were chosen and what the figures mean](method.md#how-the-presets-were-chosen); "
+        f"[how the algorithm works](../algorithms/{algo}.md).",
+        rows(results),
+        f"![Training returns of {algo.upper()} over environment steps, three seeds per task](../figures/learn-{algo}.svg)",
+        "The line is the median over the seeds of the return during training, with exploration; the band is the range "
+        "between the seeds. The dots are the returns in the table.",
+        "## Hyperparameters, versions and times",
+    ]
+    for r in results:
+        settings = json.dumps(r["hyperparameters"])
+        versions = ", ".join(f"{name} {version}" for name, version in r["versions"].items())
+        seconds = ", ".join(f"{run['train_seconds']:.0f}" for run in r["runs"])
+        text.append(
+            f"**{r['algo']} on {r['env']}**: `{r['command']}`, {seconds} seconds of training per seed; {versions}."
+        )
+        text.append(f"```json\n{settings}\n```")
+    return "\n\n".join(text) + "\n"
+
+
+def bench(algorithms: list[str]) -> str:
+    """Return the page with all results."""
+    results = [result for algo in algorithms for result in learned(algo)]
+    passed = sum(result["pass"] for result in results)
+    return f"""# Benchmarks
+
+Every figure on this page is drawn from files in `benchmarks/results`, which record the command, the hyperparameters, the versions and the
+time of each measurement. [How it was measured](../results/method.md) explains them and says what did not work.
+
+## What the algorithms learn
+
+![Training returns of all algorithms (rows) on seven tasks (columns), each column with its own scale](../figures/overview.svg)
+
+{passed} of {len(results)} rows pass: the median of three seeds reaches the value in the column *pass*, and no seed is far below it. Three seeds show
+that an algorithm works, not how good it is; to compare algorithms, run more seeds and use [`spinup compare`](../plotting.md).
+
+{rows(results, linked=True)}
+
+The tasks are small on purpose: each row takes minutes on one core, so you can repeat it with `make learn ALGO=ppo ENV=CartPole-v1`. For HER, the
+numbers are the fraction of goals reached.
+
+## How fast they train
+
+![Steps per second relative to Stable-Baselines3 (SB3), two runs side by side, one per core](../figures/speed.svg)
+
+All libraries do the same work with the same networks and batches, and take turns on two cores.
+[What is included in the time](../results/method.md#beside-other-libraries), and the figures for one run on two cores, are on another page.
+
+## How they scale
+
+![Speedup of PPO by several processes, on logarithmic axes](../figures/scaling.svg)
+
+Only the point for two processes is measured. The lines are predictions by a model whose constants were measured on one machine; the page on
+[several processes](../mpi.md) explains it.
+"""
+
+
+def presets() -> str:
+    """Return the list of shipped presets."""
+    reached = json.loads((ROOT / "spinup/presets/reached.json").read_text(encoding="utf-8"))
+    lines = []
+    for file in sorted((ROOT / "spinup/presets").glob("*-*.json")):
+        algo, _, task = file.stem.partition("-")
+        env = json.loads(file.read_text(encoding="utf-8"))["env"]
+        known = reached.get(file.stem)
+        told = (
+            f"{returns(known['returns'])} after {known['steps']:,} steps"
+            if known
+            else "not run yet"
+        )
+        lines.append(
+            f"| [{algo}](../algorithms/{algo}.md) | {env} | `spinup {algo} --preset {task}` | {told} |"
+        )
+    table = "\n".join(lines)
+    return f"""# Presets
+
+A preset is a file of hyperparameters for an algorithm and an environment. `--preset` trains with it, and flags override it. `spinup presets`
+prints this list, and [the benchmarks](../spinningup/bench.md) show the learning curves.
+
+| algorithm | environment | command | what three seeds reached |
+|---|---|---|---|
+{table}
+"""
+
+
+# ---------------------------------------------------------------------------------------- reference
+
+
+def directive(kind: str, name: str, *options: str) -> str:
+    """Return a directive of Sphinx's autodoc."""
+    indented = "".join(f"   :{option}:\n" for option in options)
+    return f"```{{eval-rst}}\n.. {kind}:: {name}\n{indented}```"
+
+
+def functions(algorithms: list[str], graph_mode: list[str]) -> str:
+    """Return the reference of the training functions."""
+    text = [
+        "# Training functions",
+        "Each algorithm is a function; its keyword arguments are the flags of the command line. `spinup.ppo` and `spinup.ppo_pytorch` "
+        "are the same function unless `DEFAULT_BACKEND` says otherwise. The pages of the [algorithms](../algorithms.md) explain them.",
+    ]
+    for algo in algorithms:
+        text.append(f"## {algo}")
+        text.append(directive("autofunction", f"spinup.algos.pytorch.{algo}.{algo}.{algo}"))
+    text.append("## In graph mode")
+    text.append(
+        "These need TensorFlow: `pip install 'spinup[tf]'`. In `import spinup`, their names end in `_tf1`."
+    )
+    for algo in graph_mode:
+        text.append(f"### {algo}_tf1")
+        text.append(directive("autofunction", f"spinup.algos.tf1.{algo}.{algo}.{algo}"))
+    return "\n\n".join(text) + "\n"
+
+
+def reference(title: str, sentence: str, parts: list[tuple[str, str, tuple[str, ...]]]) -> str:
+    """Return a page of the reference: a title, a sentence, and the directives below."""
+    return "\n\n".join([f"# {title}", sentence, *(directive(k, n, *o) for k, n, o in parts)]) + "\n"
+
+
+MEMBERS = ("members",)
+REFERENCE: dict[str, tuple[str, str, list[tuple[str, str, tuple[str, ...]]]]] = {
+    "utils/logger": (
+        "Logger",
+        "`from spinup.utils.logx import Logger, EpochLogger`. They write the [run directory](../run-directory.md). Your own program can use "
+        "them, too: [`train_mnist.py`](../../spinup/examples/pytorch/train_mnist.py) is an example.",
+        [
+            ("autoclass", "spinup.runs.logger.Logger", MEMBERS),
+            ("autoclass", "spinup.runs.logger.EpochLogger", ("members", "show-inheritance")),
+            ("autofunction", "spinup.runs.logger.colorize", ()),
+        ],
+    ),
+    "utils/run_utils": (
+        "Run utils",
+        "`from spinup.utils.run_utils import ExperimentGrid, call_experiment, setup_logger_kwargs`. The page on [grids](../grids.md) shows how they "
+        "are used.",
+        [
+            ("autoclass", "spinup.grids.experiments.ExperimentGrid", MEMBERS),
+            ("autofunction", "spinup.grids.experiments.call_experiment", ()),
+            ("autofunction", "spinup.grids.experiments.setup_logger_kwargs", ()),
+        ],
+    ),
+    "utils/plotter": (
+        "Plotter",
+        "`from spinup.utils.plot import make_plots`. The commands `spinup plot` and `spinup compare` are explained under "
+        "[plotting and comparing](../plotting.md).",
+        [
+            ("autofunction", "spinup.analysis.plot.make_plots", ()),
+            ("autofunction", "spinup.analysis.plot.get_datasets", ()),
+            ("autofunction", "spinup.analysis.plot.get_all_datasets", ()),
+            ("autofunction", "spinup.analysis.plot.plot_data", ()),
+            ("autofunction", "spinup.analysis.compare.compare", ()),
+            ("autofunction", "spinup.analysis.compare.make_comparison", ()),
+        ],
+    ),
+    "utils/mpi": (
+        "MPI tools",
+        "`from spinup.utils.mpi_tools import mpi_fork, proc_id, num_procs` and so on. [Several processes](../mpi.md) explains how training uses them. "
+        "In a single process, they all work without mpi4py.",
+        [
+            ("automodule", "spinup.utils.mpi_tools", MEMBERS),
+            ("automodule", "spinup.utils.mpi_pytorch", MEMBERS),
+        ],
+    ),
+    "reference/policies": (
+        "Trained policies",
+        "`from spinup.utils.test_policy import load_policy_and_env, run_policy`. See [trained policies](../policies.md).",
+        [
+            ("autofunction", "spinup.policies.loading.load_policy_and_env", ()),
+            ("autofunction", "spinup.policies.loading.load_pytorch_policy", ()),
+            ("autofunction", "spinup.policies.play.run_policy", ()),
+            ("autofunction", "spinup.policies.saved.load_policy", ()),
+        ],
+    ),
+    "reference/environments": (
+        "Environments",
+        "`spinup.check_env`; see [environments](../environments.md).",
+        [("autofunction", "spinup.envs.checking.check_env", ())],
+    ),
+}
