@@ -1,9 +1,9 @@
 """Runs that are shipped with the exercises: logs as text, packed into JSON files.
 
-A file in `recorded_runs` holds some runs: their columns, and for each run its group (such as "healthy"
-or the value of a hyperparameter), its seed, its `config.json` and its rows. `unpack` writes them as
-run directories, which `spinup plot` and `spinup compare` read like any others. The files are made
-by `benchmarks/record_exercises.py`.
+A file in `recorded_runs` holds some runs: their columns, and for each run its group (such as
+"healthy", or the value of a hyperparameter), its seed, its `config.json` and its rows. `unpack`
+writes them as run directories, which `spinup plot` and `spinup compare` read like any others. The
+files are made by `benchmarks/record_exercises.py`.
 """
 
 from __future__ import annotations

@@ -95,6 +95,23 @@ LOGS: dict[str, Log] = {
     ),
     "policy-detached": Log("healthy-ppo", FROZEN, (WORSE, V_ZERO, ENTROPY_GONE)),
     "value-fits-advantage": Log("healthy-ppo", V_ZERO, (FROZEN, WORSE, ENTROPY_GONE)),
+    "ppo-clip-without-adv": Log(
+        "healthy-ppo",
+        "LossPi begins near 0.1; in the healthy runs it is zero up to rounding",
+        (FROZEN, WORSE, V_ZERO),
+    ),
+    "ppo-ratio-inverted": Log(
+        "healthy-ppo", WORSE, (FROZEN, V_ZERO, "the Entropy rises to its maximum, 0.69")
+    ),
+    "pi-sign": Log(
+        "healthy-ddpg",
+        "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
+        (
+            "StdQVals is close to zero: Q does not tell one state from another",
+            "AverageQVals rises above zero, although all rewards are negative",
+            "LossQ grows without limit",
+        ),
+    ),
 }
 
 
