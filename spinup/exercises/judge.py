@@ -17,6 +17,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from spinup.exercises.child import SECONDS, cannot
@@ -24,6 +25,7 @@ from spinup.exercises.comparing import check_places, check_type, compare, short,
 from spinup.exercises.exercise import (
     RIGHT,
     WRONG,
+    Case,
     Check,
     Difference,
     Exercise,
@@ -74,6 +76,13 @@ def _limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, old)
 
 
+@cache
+def _cases_to_show(exercise: Exercise, seed: int) -> list[Case]:
+    """Return the cases for messages; no function is called with these arguments."""
+    seed_all(seed)
+    return exercise.cases()
+
+
 class _Judge:
     """One answer, what it should do on each case (`expected`) and what it does (`got`)."""
 
@@ -82,8 +91,7 @@ class _Judge:
         self.reference = resolve(exercise.reference)
         self.expected = of_reference(exercise, seed)
         self.got: list[Outcome] = []
-        seed_all(seed)
-        self.cases = exercise.cases()
+        self.cases = _cases_to_show(exercise, seed)
 
     def verdict(self) -> Result:
         """Go through the steps until one fails."""

@@ -21,6 +21,7 @@ from spinup.exercises.outcomes import Outcome, outcomes
 MOST_CASES = 0.8  # share of the cases in which an answer must equal a known mistake
 
 
+@cache
 def known_mistake(exercise: Exercise, wrong: Wrong) -> Callable[..., Any]:
     """Return the function of a known wrong answer."""
     if wrong.edits:
@@ -81,8 +82,8 @@ def misconception(
         return None, ""
     agree: dict[Wrong, list[bool]] = {}
     for wrong in exercise.wrong:
-        theirs = _of_mistake(exercise, wrong, seed)
-        agree[wrong] = [same(exercise, a, b) for a, b in zip(theirs, got, strict=True)]
+        pairs = zip(_of_mistake(exercise, wrong, seed), got, strict=True)
+        agree[wrong] = [same(exercise, a, b) for a, b in pairs]
         if all(agree[wrong]):
             return wrong.name, wrong.story
     general = _general(expected, got)

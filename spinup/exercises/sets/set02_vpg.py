@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinup.exercises.exercise import Case, Exercise, Wrong
-from spinup.exercises.sets.set01 import LOSS_WRONG, loss_cases, moved_cases
+from spinup.exercises.sets.set01_reinforce import LOSS_WRONG, loss_cases, moved_cases
 
 # ----------------------------------------------------------------------------------- policy loss
 
