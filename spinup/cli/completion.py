@@ -34,17 +34,21 @@ class Words:
         commands: the possible first words.
         flags: command -> its flags.
         values: flag -> its values, if they can be listed.
+        exercises: commands and ids of `spinup exercise`.
     """
 
     commands: tuple[str, ...]
     flags: dict[str, tuple[str, ...]]
     values: dict[str, tuple[str, ...]]
+    exercises: tuple[str, ...] = ()
 
 
 def collect() -> Words:
     """Collect all words from the registry, the source files and Gymnasium."""
     from spinup.cli import flags as known
+    from spinup.cli.exercise import COMMANDS
     from spinup.cli.main import TOOLS
+    from spinup.exercises.catalogue import load
 
     flags: dict[str, tuple[str, ...]] = {}
     values = {f"--{name}": _choices(name) for name in ARGUMENTS if _choices(name)}
@@ -64,7 +68,7 @@ def collect() -> Words:
         values[flag] = _environments()
     values["--executor"] = ("local", "ray", "slurm")
     commands = (*registry.exports(), *registry.outside(), *TOOLS, "help")
-    return Words(commands, flags, values)
+    return Words(commands, flags, values, (*COMMANDS, *load()))
 
 
 def _choices(argument: str) -> tuple[str, ...]:
@@ -162,6 +166,7 @@ _spinup() {{
     esac
     case ${{words[1]}} in
         completion) list="bash zsh" ;;
+        exercise) list="{" ".join(words.exercises)}" ;;
         {"|".join(_RUNS)})
             if [[ -z $list ]]; then
                 _spinup_paths "$cur"
@@ -211,6 +216,7 @@ _spinup() {{
     esac
     case ${{words[2]}} in
         completion) compadd -- bash zsh ;;
+        exercise) compadd -- {" ".join(words.exercises)} ;;
         {"|".join(_RUNS)}) _files ;;
     esac
 }}

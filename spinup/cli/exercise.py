@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,8 @@ def check(words: Sequence[str]) -> int:
         start_it = f": 'spinup exercise start {_with_dir(task, args.dir)}' writes it"
         raise SpinupError(f"there is no file {printable(file)}{'' if args.file else start_it}")
     result = recorded(task, task.check(file, args.seed), progress, file)
+    if args.dir != FOLDER and result.next:
+        result = replace(result, next=f"{result.next} --dir {printable(args.dir)}")
     print(result)
     return result.exit_code
 

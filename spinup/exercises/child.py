@@ -183,7 +183,8 @@ def load_and_judge(exercise: Any, file: Path, seed: int) -> Result:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         line = f"\n{error.text.rstrip()}" if error.text else ""
-        return cannot(exercise, f"{file.name}, line {error.lineno}: {error.msg}{line}")
+        place = f", line {error.lineno}" if error.lineno else ""
+        return cannot(exercise, f"{file.name}{place}: {error.msg}{line}")
     except SystemExit:
         return cannot(exercise, f"{file.name} calls exit() when it is loaded")
     except Exception as error:

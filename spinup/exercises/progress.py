@@ -11,11 +11,12 @@ import contextlib
 import hashlib
 import json
 import os
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from spinup import __version__
 from spinup.exercises.catalogue import load
@@ -79,26 +80,30 @@ class Progress:
 
     def update(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change the entry of one exercise and write the file."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = open(self.folder / ".lock", "a", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise SpinupError(
+                f"{printable(self.folder)} cannot be written ({error.strerror}): choose another "
+                "folder with --dir"
+            ) from error
+        with lock, _locked(lock):
             entries = self.read()
             change(entries.setdefault(name, {}))
             content = {"format": 1, "exercises": dict(sorted(entries.items()))}
             text = json.dumps(content, indent=2, ensure_ascii=False)
             atomic_write(self.path, f"{text}\n".encode())
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Wait for other processes that change the record, where the system has locks."""
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            yield
-            return
-        with open(self.folder / ".lock", "w", encoding="utf-8") as file:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+
+@contextlib.contextmanager
+def _locked(file: IO[str]) -> Iterator[None]:
+    """Wait for other processes that change the record, where the system has locks."""
+    with contextlib.suppress(ImportError, OSError):  # Windows; a file system without locks
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+    yield
 
 
 def now() -> str:
@@ -162,8 +167,13 @@ def next_hint(task: Task, progress: Progress | None = None) -> str:
         progress.update(task.id, change)
     kinds = ("the idea", "the formula", "almost the code")
     more = "" if number + 1 < len(task.hints) else f"\nLast hint. After it: {_solution(task)}"
-    text = task.hints[number].strip()
+    text = _wrapped(task.hints[number].strip())
     return f"Hint {number + 1} of {len(task.hints)} ({kinds[number]}):\n\n{text}\n{more}".rstrip()
+
+
+def _wrapped(text: str) -> str:
+    """Wrap prose; code, which has several lines, stays as it is."""
+    return text if "\n" in text else textwrap.fill(text, 88)
 
 
 def _solution(task: Task) -> str:
