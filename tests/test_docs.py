@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
+from spinup.exercises import catalogue
+from spinup.exercises.exercise import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_OURS = {".venv", ".git", "data", "out", "build", "dist", "node_modules"}
@@ -84,6 +87,20 @@ class Env:
         pass
 
 
+def exercise(words, monkeypatch):
+    """Run a command of `spinup exercise` in an empty folder, where every answer is right."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.chdir(folder)
+        for kind in {type(task) for task in catalogue.load().values()}:
+            monkeypatch.setattr(kind, "check", lambda task, *a, **k: Result(task.id, 0))
+        monkeypatch.setattr("builtins.input", lambda *a: "a")
+        if words[0] == "check":
+            assert run.main(["exercise", "start", words[1]]) == 0
+        # a quiz that is answered at random is parsed, but not passed
+        assert run.main(["exercise", *words]) in ((0, 1) if words[0] == "quiz" else (0,))
+        monkeypatch.chdir(ROOT)
+
+
 def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
     monkeypatch.setattr(spinup.analysis.plot, "make_plots", lambda *a, **k: None)
@@ -99,7 +116,9 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     rest = spinup_words(words)
     if rest is not None:
-        if rest[0] in run.TOOLS or rest[0] in ("help", "--version"):
+        if rest[0] == "exercise":
+            exercise(rest[1:], monkeypatch)
+        elif rest[0] in run.TOOLS or rest[0] in ("help", "--version"):
             assert run.main(rest) == 0
         else:
             planned(registry.load(rest[0]), rest[1:])

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
 
@@ -10,6 +12,8 @@ import pytest
 from spinup import run
 from spinup.exercises import catalogue
 from spinup.exercises.exercise import RIGHT, Exercise, Result
+from spinup.exercises.judge import examine
+from spinup.exercises.mistakes import known_mistake
 from spinup.exercises.progress import Progress
 
 SUMS = "tools.discount_cumsum"
@@ -234,6 +238,31 @@ def test_exercises_of_the_original_are_run_as_they_are(spinup, tmp_path):
     file.write_text("import torch\nx = 1 / 0\n")
     code, out, _ = spinup("check", "original.1.1")
     assert code == 2 and "ZeroDivisionError: division by zero (line 2)" in out
+
+
+@pytest.fixture
+def page(repo_root):
+    return (repo_root / "docs" / "exercises.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_function_to_write(page):
+    rows = dict(re.findall(r"^\| (\d+) \w+ \| (.+?) \|", page, re.M))
+    for task in catalogue.load().values():
+        if task.kind == "F":
+            assert f"`{task.id}`" in rows[str(task.set)]
+
+
+def test_the_verdict_that_the_page_shows_is_real(page):
+    task = catalogue.find("ppo.loss_pi")
+    (wrong,) = [wrong for wrong in task.wrong if wrong.name == "clipped-only"]
+    assert f"```text\n{examine(task, known_mistake(task, wrong))}\n```" in page
+
+
+def test_the_notebook_cell_of_the_page_does_what_it_says(page, tmp_path):
+    (cell,) = re.findall(r"^```python\n(from spinup.exercises import.*?)^```$", page, re.M | re.S)
+    (tmp_path / "cell.py").write_text(cell)
+    result = runpy.run_path(str(tmp_path / "cell.py"))["result"]
+    assert repr((result.passed, result.misconception)) in cell.splitlines()[-1]
 
 
 def test_help_and_completion_name_the_commands(spinup, capsys):
