@@ -7,7 +7,7 @@ answer is right, 1 if it is wrong, 2 if it cannot be judged or the command is wr
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import sys
@@ -30,6 +30,8 @@ commands:
   hint ID              the next of three hints
   solution ID          the library's own code
   progress [--json]    what you have passed
+  quiz SET             five questions about a set
+  run ID               make the runs of an experiment
 
 Begin with:  spinup exercise start tools.discount_cumsum"""
 
@@ -41,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return COMMANDS[words[0]](words[1:])
     parser = Parser(
         prog="spinup exercise",
-        description="Learn an algorithm by writing its parts: functions to write and bugs to find, "
-        "judged by numbers in seconds, without a network.",
+        description="Learn an algorithm by writing its parts. Functions to write, bugs to find and "
+        "experiments, judged by numbers in seconds, without a network.",
         epilog=_OVERVIEW,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="spinup exercise COMMAND ...",
@@ -270,10 +272,6 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "hint": hint,
     "solution": solution,
     "progress": progress,
-}
-_ELSEWHERE = {"quiz": "spinup.exercises.quiz", "run": "spinup.exercises.experiments"}
-COMMANDS |= {
-    name: _elsewhere(module)
-    for name, module in _ELSEWHERE.items()
-    if importlib.util.find_spec(module) is not None
+    "quiz": _elsewhere("spinup.exercises.quiz"),
+    "run": _elsewhere("spinup.exercises.experiments"),
 }
