@@ -83,6 +83,8 @@ class Run:
         self.loop: Any = None
         self.ended_early = False  # whether `on_epoch` returned True
         if self.config.get("save_best"):
+            from spinup.runs.scalar import Scalar
+
             self.track(best=Scalar(-math.inf))  # the highest return so far
         self._signals = Signals()
         self._bar: Any = None
@@ -452,18 +454,3 @@ class Run:
         from spinup.runs.policy_files import policy_meta
 
         return policy_meta(self)
-
-
-class Scalar:
-    """A number that can be tracked."""
-
-    def __init__(self, value: float):
-        self.value = float(value)
-
-    def state_dict(self) -> dict[str, float]:
-        """Return the number, for a checkpoint."""
-        return {"value": self.value}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Restore the number from a checkpoint."""
-        self.value = float(state["value"])

@@ -13,7 +13,7 @@ from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
 from spinup.envs.probes import EpisodeEnd, ObservationReward
 from spinup.envs.streams import make_streams
-from spinup.runs.run import Scalar
+from spinup.runs.scalar import Scalar
 from spinup.utils.mpi_tools import Shards
 
 ONE = Shards(1)

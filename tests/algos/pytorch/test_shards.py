@@ -22,7 +22,7 @@ from spinup.algos.pytorch.vpg.vpg import vpg_update
 from spinup.envs.actions import random_actions
 from spinup.envs.probes import EpisodeEnd
 from spinup.envs.streams import make_streams
-from spinup.runs.run import Scalar
+from spinup.runs.scalar import Scalar
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards
 
