@@ -6,10 +6,11 @@ hash as of the last save, for ``plot`` and ``compare``. Rows after the last save
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -100,16 +101,27 @@ class TableHash:
 
 def append(fd: int, data: bytes) -> None:
     """Append bytes to a file and fsync it; if this fails, remove the part that was written."""
+    with whole(fd):
+        write(fd, data)
+        os.fsync(fd)
+
+
+@contextlib.contextmanager
+def whole(fd: int) -> Iterator[None]:
+    """Append to a file; if this fails, remove the part that was written."""
     start = os.fstat(fd).st_size
     try:
-        # Without a buffer: after a failed write, it would write the rest later.
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
-        os.fsync(fd)
+        yield
     except BaseException:
         os.truncate(fd, start)  # the next row must not follow a partial one
         raise
+
+
+def write(fd: int, data: bytes) -> None:
+    """Write all of ``data``, without a buffer, which would write the rest after a failure."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def _read(path: str) -> bytes:
