@@ -15,6 +15,8 @@ from spinup.utils.own_files import delete, fsync_folder, is_own_folder, own_fold
 RUN_FILES = (
     "config.json",
     "progress.txt",
+    "diagnostics.txt",
+    ".diagnostics.txt.sha256",
     "vars*.pkl",
     "pyt_save",
     "tf1_save*",

@@ -72,6 +72,7 @@ def state_of(run: Run) -> dict[str, Any]:
         "tests": (run.test_kept and run.test_kept.state()) or run.test_state,
         "globals": run.global_state(),
         "logger": run.logger.state_dict(),
+        **({} if run.diagnostics is None else {"diagnostics": run.diagnostics.state_dict()}),
     }
 
 
@@ -162,6 +163,8 @@ def _check_saved(saved: Any, where: Path) -> None:
     tests = held.get("tests")  # older checkpoints have none
     if tests is not None and (type(tests) is not dict or set(tests) != {"layers", "globals"}):
         wrong.append("tests")
+    if type(held.get("diagnostics", {})) is not dict:  # older checkpoints have none
+        wrong.append("diagnostics")
     if not wrong:
         threads, device, shards = (saved["recorded"].get(name, "") for name in RECORDED[:3])
         counts = (1 if threads is None else threads, shards)
@@ -274,6 +277,8 @@ def restore(run: Run, state: dict[str, Any]) -> None:
         run.loop.continue_from([r.t for r in run.rollouts], steps)
     with _in_one_sentence(run.algo):
         run.logger.load_state_dict(state["logger"])
+        if run.diagnostics is not None:
+            run.diagnostics.load_state_dict(state["diagnostics"])
     for shard, env in gather_lists(fresh):
         where = f"{env} of shard {shard}" if run.shards.count > 1 else f"{env}"
         run.logger.log(

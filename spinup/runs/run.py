@@ -81,6 +81,7 @@ class Run:
         self.tracked: dict[str, Any] = {}
         self.rollouts: list[Any] = []  # an on-policy epoch's data, one rollout per local shard
         self.loop: Any = None
+        self.diagnostics: Any = None  # the table `diagnostics.txt`, if the run writes one
         self.ended_early = False  # whether `on_epoch` returned True
         if self.config.get("save_best"):
             from spinup.runs.scalar import Scalar
@@ -106,6 +107,7 @@ class Run:
 
     def _open(self) -> None:
         from spinup.envs.first_steps import check_first_steps
+        from spinup.runs.diagnostics import open_diagnostics
 
         config = self.config
         in_a_run(True)
@@ -151,6 +153,7 @@ class Run:
         self.closers.append(self.logger.close)
         self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
         self.logger.quiet = config["progress"] if quiet is None else quiet
+        self.diagnostics = open_diagnostics(self, saved)
         if not quiet and proc_id() == 0:
             from spinup.runs.screen import announcement
 
@@ -415,6 +418,9 @@ class Run:
 
     def check_parameters(self) -> None:
         """Raise `TrainingDiverged` if a parameter is not finite; implemented by backends."""
+
+    def gauges(self) -> Any:
+        """Return what measures the networks for `diagnostics.txt`; implemented by backends."""
 
     def seed_backend(self, rng: np.random.Generator) -> None:
         """Seed the backend's global RNG, if it has one, with a number drawn from `rng`."""

@@ -21,6 +21,7 @@ _PURPOSES = {
     "global": 6,
     "update": 7,
     "graph": 8,
+    "diagnostics": 9,
 }
 
 

@@ -16,10 +16,17 @@ pytestmark = pytest.mark.mpi
 
 def table(folder, name):
     """progress.txt without the column Time."""
-    rows = [
-        line.split("\t") for line in (folder / f"run-{name}/progress.txt").read_text().splitlines()
-    ]
-    time = rows[0].index("Time")
+    return without(folder / f"run-{name}/progress.txt", "Time")
+
+
+def diagnostics(folder, name):
+    """diagnostics.txt without the column StepsPerSec."""
+    return without(folder / f"run-{name}/diagnostics.txt", "StepsPerSec")
+
+
+def without(path, column):
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    time = rows[0].index(column)
     return [row[:time] + row[time + 1 :] for row in rows]
 
 
@@ -50,7 +57,8 @@ def resumed(once, stopped, procs):
 def test_the_number_of_processes_does_not_change_a_bit(once, name, procs):
     alone, together = whole(once, 1), whole(once, procs)
     assert table(together, name) == table(alone, name)
-    assert len(table(alone, name)) == EPOCHS + 1
+    assert diagnostics(together, name) == diagnostics(alone, name)
+    assert len(table(alone, name)) == len(diagnostics(alone, name)) == EPOCHS + 1
     assert weights(together, name) == weights(alone, name)
 
 
@@ -82,4 +90,5 @@ def test_stopped_on_four_and_resumed_on_fewer_is_never_interrupted(
 ):
     alone, continued = whole(once, 1), resumed(once, stopped_on_four, procs)
     assert table(continued, name) == table(alone, name)
+    assert diagnostics(continued, name) == diagnostics(alone, name)
     assert weights(continued, name) == weights(alone, name)

@@ -200,14 +200,22 @@ def small(algo, env=None, actor_critic=None, **kwargs):
     return spec if actor_critic is None else {**spec, "actor_critic": actor_critic}
 
 
-def table(out):
-    """`progress.txt` as a list of rows (dicts of text), the time aside."""
-    lines = (Path(out) / "progress.txt").read_text().split("\n")
-    assert lines.pop() == "", "progress.txt ends with half a line"
+def table(out, name="progress.txt", clock="Time"):
+    """A table as a list of rows (dicts of text), the time aside."""
+    lines = (Path(out) / name).read_text().split("\n")
+    assert lines.pop() == "", f"{name} ends with half a line"
     headers = lines[0].split("\t")
+    assert headers[-1] == clock
     rows = [dict(zip(headers, line.split("\t"), strict=True)) for line in lines[1:]]
     for row in rows:
-        assert float(row.pop("Time")) >= 0
+        assert float(row.pop(clock)) >= 0
+    return rows
+
+
+def diagnostics(out):
+    """`diagnostics.txt` as a list of rows, the speed aside; one for each row of `progress.txt`."""
+    rows = table(out, "diagnostics.txt", "StepsPerSec")
+    assert [row["Epoch"] for row in rows] == [row["Epoch"] for row in table(out)]
     return rows
 
 
@@ -224,8 +232,10 @@ def final_state(out):
     """The newest checkpoint, without what depends on the clock, with the arrays of its pieces."""
     state, _ = load_checkpoint(Path(out) / "checkpoints")
     del state["seconds"]
-    del state["logger"]["offset"]  # the Time column has more digits here and fewer there
-    del state["logger"]["sha256"]
+    del state["diagnostics"]["seconds"]
+    for saved in (state["logger"], state["diagnostics"]["table"]):
+        del saved["offset"]  # the Time column has more digits here and fewer there
+        del saved["sha256"]
     return with_pieces(state)
 
 
@@ -274,6 +284,7 @@ def policy_files(out):
 def assert_same_run(a, b):
     """Equal tables (time aside), equal policies, and the same state of everything else."""
     assert table(a) == table(b)
+    assert diagnostics(a) == diagnostics(b)
     assert policy_files(a) == policy_files(b)
     assert policy_files(a), "no policy was saved"
     assert differences(final_state(a), final_state(b)) == []

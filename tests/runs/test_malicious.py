@@ -158,6 +158,8 @@ def try_everything(algo, run, name):
 CASES = [("ppo", payload) for payload in PAYLOADS]
 CASES += [("dqn", p) for p in ("pickle", "torch.save", "npz", "empty", "huge header", "huge shape")]
 
+TABLES = ("progress.txt", "diagnostics.txt")
+
 
 @pytest.mark.parametrize("algo, payload", CASES)
 def test_no_file_of_a_run_executes_anything(copies, tmp_path, algo, payload):
@@ -172,8 +174,8 @@ def test_no_file_of_a_run_executes_anything(copies, tmp_path, algo, payload):
         assert (results["load"] != "ok") == broken, (name, results)
         assert results["play"] == (2 if broken else 0), (name, results)
         assert results.get("export", 2) == 2, (name, results)
-        # Of two checkpoints one may be damaged, or a piece of it; the table may not.
-        assert (results["resume"] != "ok") == (name == "progress.txt"), (name, results)
+        # Of two checkpoints one may be damaged, or a piece of it; a table may not.
+        assert (results["resume"] != "ok") == (name in TABLES), (name, results)
 
 
 def test_the_bomb_would_go_off(tmp_path):
@@ -208,7 +210,7 @@ def test_links_and_pipes_in_place_of_files_are_not_followed_into_trouble(copies,
         assert (loaded != "ok") == name.startswith("pyt_save/policy"), (name, loaded)
         assert outcome(plot.get_datasets, str(run)) == "ok"  # it says which run it leaves out
         resumed = outcome(resume, "ppo", run)
-        refused = ("progress.txt",) if kind == "sparse" else ("progress.txt", ".lock")
+        refused = TABLES if kind == "sparse" else (*TABLES, ".lock")
         assert (resumed != "ok") == (name in refused), (name, resumed)
         assert not trace.exists()
 
@@ -219,7 +221,7 @@ def test_what_links_lead_to_is_neither_emptied_nor_deleted(copies, tmp_path):
     precious = {name: f"precious {name}\nno end of line" for name in ("a.txt", "b.safetensors")}
     for name, text in precious.items():
         (theirs / name).write_text(text)
-    for name in (".lock", "progress.txt", "config.json", ".finished", "pyt_save/policy.json"):
+    for name in (".lock", *TABLES, "config.json", ".finished", "pyt_save/policy.json"):
         run = copies("dqn")
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(theirs / "a.txt")

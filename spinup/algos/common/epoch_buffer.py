@@ -1,5 +1,6 @@
 """Storing an on-policy epoch's steps; the backends compute values and advantages from them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ class EpochBuffer:
 
     def __init__(self, run: Any, loop: Any):
         self.loop, self.shards, self.device = loop, run.shards, run.device
+        loop.buffer = self
         steps = run.steps_per_shard // loop.num_envs
         self.rollouts = run.rollouts = [Rollout(streams, steps) for streams in run.streams]
 
@@ -29,6 +31,10 @@ class EpochBuffer:
         V(last_obs) estimates the rewards that would have followed.
         """
         self.rollouts[self.loop.shard].finish_path(i, last_obs, i in self.loop.ended)
+
+    def keep(self, batches: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the epoch's batches as they are now for `diagnostics.txt`: `adv` not normalized."""
+        self.batches = [dict(batch) for batch in batches]
 
     def return_sums(self, gamma: float) -> list[np.ndarray]:
         """Return each shard's count, sum and sum of squares of its discounted returns so far."""

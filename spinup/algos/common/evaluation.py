@@ -25,6 +25,7 @@ def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str,
     shared = any(_same(env, other) for other in training)
     episodes = loop.streams.state_dict() if shared else None
     rng = run.seeds.generator("eval", run.epoch)
+    loop.tested = []
     for name in ("action_space", "observation_space"):  # some environments sample from these
         if not any(getattr(env, name) is getattr(other, name) for other in training):
             getattr(env, name).seed(int(rng.integers(2**31 - 1)))
@@ -35,7 +36,10 @@ def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str,
             for seed in seeds.tolist():
                 if not loop.on_policy and run.stop_requested():
                     raise StopTraining
-                results.append(loop.test_episode(env, get_action, seed))
+                watched = Watched(env, run.config.get("gamma", 1.0))
+                results.append(loop.test_episode(watched, get_action, seed))
+                watched.last = np.array(watched.last)  # environments may reuse their arrays
+                loop.tested.append(watched)
         if not shared:
             run.test_kept.mark()
     finally:
@@ -56,6 +60,28 @@ def play_test(
         ret, length = ret + float(r), length + 1
         over = terminated or truncated or length >= max_ep_len
     return {"TestEpRet": ret, "TestEpLen": float(length)}
+
+
+class Watched:
+    """An environment that remembers its first and last observation and its discounted return."""
+
+    def __init__(self, env: Any, gamma: float):
+        self.env, self.gamma = env, gamma
+        self.ret, self.discount, self.terminated = 0.0, 1.0, False
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin the episode."""
+        obs, info = self.env.reset(**options)
+        self.first = np.array(obs)
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take a step; `discount` is that of the next reward."""
+        result = self.env.step(action)
+        self.last, self.terminated = result[0], bool(result[2])
+        self.ret += self.discount * float(result[1])
+        self.discount *= self.gamma
+        return result
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -96,6 +96,9 @@ class Loop:
         self._measured: dict[str, list[Any]] = {name: [] for name in (*self.values, *self.losses)}
         self._joined: dict[str, list[Any]] = {name: [] for name in self._measured}
         self._tests: dict[str, np.ndarray] = {}
+        self.buffer: Any = None  # on-policy: the epoch's data. For `diagnostics.txt`, as are
+        self.tested: list[Any] = []  # the epoch's test episodes, and off-policy
+        self.deaths = 0  # the number of episodes that terminated
         self._to_env = env_actions(self.streams.action_space)
         self._terminated = self._next_obs = np.zeros(0)
         run.loop = self
@@ -167,6 +170,7 @@ class Loop:
             self._check_finite("observation", streams.obs)
             if self.ended:  # streams.obs already belongs to the next episodes
                 self._check_finite("observation", obs2)
+                self.deaths += int(terminated.sum())
         self._rows[self.shard] += 1
         self._before = self.t
         self.t += len(rew)
@@ -269,9 +273,11 @@ class Loop:
         numbers = {name: float(value) for name, value in (info or {}).items()}
         for name, value in numbers.items():
             run.check_finite(name, value)
+        ended = 0
         for streams in run.streams:
             ep_ret, ep_len = streams.pop_finished()
             logger.store(EpRet=ep_ret, EpLen=ep_len)
+            ended += len(ep_len)
         logger.store(**self._tests, **self._measured_arrays())
         tested = "TestEpRet" in self._tests
         average = logger.get_stats("TestEpRet" if tested else "EpRet")[0]
@@ -299,7 +305,11 @@ class Loop:
         logger.dump_tabular()
         for values in (*self._measured.values(), *self._joined.values()):
             values.clear()
-        self._tests = {}
+        if run.diagnostics is not None:
+            from spinup.algos.common.diagnostics import write_row
+
+            write_row(self, ended)
+        self._tests, self.tested, self.deaths = {}, [], 0
         run.show_progress(average)
         run.after_row(row)
 
@@ -341,6 +351,7 @@ class Loop:
             "before": self._before,
             "rows": self.run.epoch * self._rows_per_epoch + self._rows[0],
             "updates": self.updates,
+            "deaths": self.deaths,
             "acted_after": -1 if self._changed else self.updates,
             "update_rng": self._update_rng.bit_generator.state,
             "measured": self._measured_arrays(),
@@ -350,6 +361,7 @@ class Loop:
         """Continue after the last saved step."""
         self.continue_from([state["rows"] - self.run.epoch * self._rows_per_epoch], state["t"])
         self._before, self.updates = state["before"], state["updates"]
+        self.deaths = state.get("deaths", 0)  # older checkpoints have none
         self._changed = state["acted_after"] != self.updates
         self._update_rng.bit_generator.state = state["update_rng"]
         self._joined = {k: [v] if v.size else [] for k, v in state["measured"].items()}

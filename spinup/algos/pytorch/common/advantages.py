@@ -34,6 +34,7 @@ class EpochBuffer(epoch_buffer.EpochBuffer):
             batch = {name: tensor(rollout.flat(x), self.device) for name, x in found.items()}
             batches.append({"obs": obs, "act": act, **batch})
         self.shards.weigh([len(batch["obs"]) for batch in batches])
+        self.keep(batches)
         normalize_advantages(batches, [batch["adv"] for batch in batches], self.shards)
         return batches
 

@@ -122,6 +122,12 @@ class TorchRun(Run):
             for name, buffer in self.ac.named_buffers():
                 buffer.copy_(buffers[name])
 
+    def gauges(self):
+        """Return what measures the networks for `diagnostics.txt`."""
+        from spinup.algos.pytorch.common.diagnostics import TorchGauges
+
+        return TorchGauges(self)
+
     def seed_backend(self, rng):
         """Seed torch's global RNG, which networks sample from."""
         seed = int(rng.integers(2**63))

@@ -121,6 +121,7 @@ def rewards_to_go(buffer, ac, gamma, baseline):
         batches.append({"obs": obs, "act": act, "ret": ret, "logp": logp})
     shards.weigh([len(batch["obs"]) for batch in batches])
     rets = [batch["ret"] for batch in batches]
+    buffer.keep([{**batch, "adv": batch["ret"]} for batch in batches])
     normalize_advantages(batches, rets, shards)
     count, total = shards.sum([np.array([x.numel(), float(wide(x).sum())]) for x in rets])
     baseline.value = float(total / count)

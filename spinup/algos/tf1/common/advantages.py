@@ -18,8 +18,8 @@ class EpochBuffer(Epochs):
     def __init__(self, run, loop, ac):
         super().__init__(run, loop)
         self.run, self.dtypes = run, {k: x.dtype.as_numpy_dtype for k, x in run.batch().items()}
-        self._value = Function({"obs": ac.obs}, layers.flat(ac.v))
-        self._logp = Function({"obs": ac.obs, "act": ac.act}, layers.flat(ac.logp))
+        self.value = Function({"obs": ac.obs}, layers.flat(ac.v))
+        self.logp = Function({"obs": ac.obs, "act": ac.act}, layers.flat(ac.logp))
 
     def get(self, gamma, lam):
         """Return one batch per local shard, a dict of arrays whose first axis is the batch.
@@ -39,9 +39,10 @@ class EpochBuffer(Epochs):
                 adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
             rows = {"adv": adv, "ret": ret, "val": val}
             batch = {name: rollout.flat(x).astype(np.float32) for name, x in rows.items()}
-            logp = self._logp({"obs": obs, "act": act}, rng)
+            logp = self.logp({"obs": obs, "act": act}, rng)
             batches.append({"obs": obs, "act": act, "logp": logp, **batch})
         self.shards.weigh([len(batch["obs"]) for batch in batches])
+        self.keep(batches)
         normalize_advantages(batches, self.shards)
         return batches
 
@@ -52,7 +53,7 @@ class EpochBuffer(Epochs):
         `rng` is used only if a user's networks are random.
         """
         last_obs = [path.last_obs[None] for path in rollout.paths if path.last_obs is not None]
-        every = self._value({"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, rng)
+        every = self.value({"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, rng)
         remaining = iter(every[len(obs) :].tolist())
         after = [0.0 if path.last_obs is None else next(remaining) for path in rollout.paths]
         return rollout.unflat(every[: len(obs)]), after

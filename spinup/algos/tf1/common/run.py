@@ -134,6 +134,12 @@ class TfRun(Run):
             "actor": made.actor if isinstance(made, NetPolicy) else None,
         }
 
+    def gauges(self):
+        """Return what measures the networks for `diagnostics.txt`."""
+        from spinup.algos.tf1.common.diagnostics import TfGauges
+
+        return TfGauges(self)
+
     def seed_backend(self, rng):
         """Start a new sequence of seeds for the random ops of updates."""
         self.noise = np.random.default_rng(int(rng.integers(2**63)))

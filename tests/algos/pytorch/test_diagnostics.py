@@ -1,0 +1,221 @@
+"""The columns of `diagnostics.txt` that describe networks, against numbers computed otherwise."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+
+from spinup.algos.common.diagnostics import explained_variance, ratio_columns, spread
+from spinup.algos.common.evaluation import Watched
+from spinup.algos.pytorch.common.diagnostics import TorchGauges, drift, grad_norm
+from spinup.algos.pytorch.common.gradients import Adam
+from spinup.algos.pytorch.common.targets import polyak_update, target_copy
+from spinup.algos.pytorch.ddpg import core as ddpg_core
+from spinup.algos.pytorch.ddpg import ddpg
+from spinup.algos.pytorch.dqn import core as dqn_core
+from spinup.algos.pytorch.dqn import dqn
+from spinup.algos.pytorch.sac import core as sac_core
+from spinup.algos.pytorch.sac import sac
+from spinup.algos.pytorch.td3 import core as td3_core
+from spinup.algos.pytorch.td3 import td3
+
+OBS, TWO, BOX = Box(-1, 1, (3,)), Discrete(2), Box(-2.0, 2.0, (2,))
+GAMMA, ALPHA = 0.9, 0.3
+
+
+def gauges(ac, targ, space, **config):
+    temperature = sac_core.Temperature(ALPHA)
+    tracked = {"ac_targ": targ, "temperature": temperature}
+    if not hasattr(ac, "q1") or not hasattr(targ, "q1") or hasattr(targ, "pi"):
+        del tracked["temperature"]  # only SAC has one
+    run = SimpleNamespace(
+        ac=ac,
+        tracked=tracked,
+        row=SimpleNamespace(on_policy=False),
+        config={"gamma": GAMMA, **config},
+        device=torch.device("cpu"),
+        action_space=space,
+    )
+    return TorchGauges(run)
+
+
+def some_batch(space, n=16):
+    rng = np.random.default_rng(0)
+    batch = {name: torch.randn(n, 3) for name in ("obs", "obs2")}
+    batch["rew"] = torch.randn(n)
+    batch["done"] = torch.tensor(rng.integers(2, size=n), dtype=torch.float32)
+    discrete = isinstance(space, Discrete)
+    batch["act"] = torch.tensor(rng.integers(2, size=n)) if discrete else torch.rand(n, 2)
+    return batch
+
+
+def other(ac, *parts):
+    """A target network that has moved away."""
+    targ = target_copy(ac, *parts)
+    with torch.no_grad():
+        for p in targ.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    return targ
+
+
+def dqn_loss(ac, targ, batch, **config):
+    return dqn.compute_loss_q(ac, targ, batch, GAMMA, loss="squared", **config)[0]
+
+
+def ddpg_loss(ac, targ, batch):
+    return ddpg.compute_loss_q(ac, targ, batch, GAMMA)[0]
+
+
+def td3_loss(ac, targ, batch):
+    low, high = (torch.tensor(x) for x in (BOX.low, BOX.high))
+    return td3.compute_loss_q(ac, targ, batch, GAMMA, 0.0, 0.5, (low, high))[0]
+
+
+def sac_loss(ac, targ, batch):
+    return sac.compute_loss_q(ac, targ, batch, GAMMA, ALPHA)[0]
+
+
+@pytest.mark.parametrize(
+    "cls, space, parts, loss, config",
+    [
+        (dqn_core.MLPQNetwork, TWO, (), dqn_loss, {"double_q": True}),
+        (dqn_core.MLPQNetwork, TWO, (), dqn_loss, {"double_q": False}),
+        (ddpg_core.MLPActorCritic, BOX, (), ddpg_loss, {}),
+        (td3_core.MLPActorCritic, BOX, (), td3_loss, {}),
+        (sac_core.MLPActorCritic, BOX, ("q1", "q2"), sac_loss, {}),
+        (sac_core.MLPActorCritic, TWO, ("q1", "q2"), sac_loss, {}),
+    ],
+)
+def test_targets_are_those_of_the_algorithm(cls, space, parts, loss, config):
+    torch.manual_seed(0)
+    ac = cls(OBS, space, hidden_sizes=(8,))
+    targ, batch = other(ac, *parts), some_batch(space)
+    gauge = gauges(ac, targ, space, **config)
+    torch.manual_seed(1)  # SAC's sampled actions
+    with torch.no_grad():
+        q, backup = gauge.values_and_targets(batch)
+        torch.manual_seed(1)
+        expected = loss(ac, targ, batch, **config)
+        found = gauge._of_batch(batch)
+    assert torch.allclose((q - backup).square().mean(-1).sum(), expected, rtol=1e-5)
+    if space is TWO or loss is not sac_loss:  # the same actions again
+        assert math.isclose(found["TargMean"], backup.mean(), rel_tol=1e-5)
+        assert math.isclose(found["TargStd"], backup.numpy().std(), rel_tol=1e-4)
+        assert found["TargMax"] == backup.max()
+        assert math.isclose(found["TDErrAbs"], (q - backup).abs().mean(), rel_tol=1e-5)
+        assert found["TDErrAbsMax"] == (q - backup).abs().max()
+
+
+def test_q_of_the_policys_action():
+    torch.manual_seed(0)
+    ac = td3_core.MLPActorCritic(OBS, BOX, hidden_sizes=(8,))
+    batch = some_batch(BOX)
+    with torch.no_grad():
+        found = gauges(ac, other(ac), BOX)._of_batch(batch)
+    a = ac.pi(batch["obs"])
+    both = torch.min(ac.q1(batch["obs"], a), ac.q2(batch["obs"], a)).detach()
+    assert math.isclose(found["QPi"], both.mean(), rel_tol=1e-5)
+
+
+def test_bias_of_q_is_measured_against_the_discounted_return():
+    """Three rewards of 1; then one episode terminates, and a time limit ends the other."""
+
+    class Three:
+        t = 0
+
+        def reset(self, **options):
+            return np.zeros(3, np.float32), {}
+
+        def step(self, action):
+            self.t += 1
+            return np.ones(3, np.float32), 1.0, self.terminates and self.t == 3, False, {}
+
+    tests = []
+    for terminates in (True, False):
+        env = Three()
+        env.terminates = terminates
+        watched = Watched(env, GAMMA)
+        watched.reset()
+        for _ in range(3):
+            watched.step(0)
+        tests.append(watched)
+    ac = dqn_core.MLPQNetwork(OBS, TWO, hidden_sizes=(8,))
+    with torch.no_grad():
+        first, last = (float(ac.q(x).max()) for x in (torch.zeros(3), torch.ones(3)))
+        bias = float(gauges(ac, target_copy(ac), TWO)._bias(tests))
+    ret = 1 + GAMMA + GAMMA**2
+    expected = first - ret - 0.5 * GAMMA**3 * last
+    assert math.isclose(bias, expected, rel_tol=1e-5)
+
+
+def test_gradient_norm_is_that_of_the_gradients():
+    p = nn.Parameter(torch.zeros(5))
+    q = nn.Parameter(torch.zeros(2, 2))
+    optimizer = Adam([p, q], lr=0.1)
+    assert math.isnan(grad_norm(optimizer))
+    for steps in (1, 30):
+        for _ in range(steps):
+            p.grad, q.grad = torch.full_like(p, -0.2), torch.full_like(q, 0.1)
+            optimizer.step()
+        norm = math.sqrt(5 * 0.2**2 + 4 * 0.1**2)
+        assert math.isclose(grad_norm(optimizer), norm, rel_tol=1e-4)
+
+
+@torch.no_grad()
+def test_drift_is_relative_and_shrinks_with_every_target_update():
+    ac = sac_core.MLPActorCritic(OBS, BOX, hidden_sizes=(4,))
+    targ = target_copy(ac, "q1", "q2")
+    assert drift(ac, targ) == 0
+    with torch.no_grad():
+        for p in (*ac.q1.parameters(), *ac.q2.parameters()):
+            p.mul_(2)
+    assert math.isclose(drift(ac, targ), 0.5, rel_tol=1e-6)
+    polyak_update(ac, targ, 0.5)
+    assert math.isclose(drift(ac, targ), 0.25, rel_tol=1e-6)
+
+
+@torch.no_grad()
+def test_dead_units_are_those_that_no_row_uses():
+    ac = dqn_core.MLPQNetwork(OBS, TWO, hidden_sizes=(8,))
+    with torch.no_grad():
+        ac.q.q[0].weight.normal_()
+        ac.q.q[0].bias[:2] = -100.0  # never active
+        ac.q.q[0].bias[2:] = 100.0
+    gauge = gauges(ac, target_copy(ac), TWO)
+    assert gauge._of_batch(some_batch(TWO))["DeadUnits"] == 0.25
+    assert all(not module._forward_hooks for module in ac.modules())
+    tanh = dqn_core.MLPQNetwork(OBS, TWO, hidden_sizes=(8,), activation=nn.Tanh)
+    with torch.no_grad():
+        tanh.q.q[0].weight.mul_(0.01)
+        tanh.q.q[0].bias[:] = 0.0
+        tanh.q.q[0].bias[:4] = -5.0  # saturated
+    gauge = gauges(tanh, target_copy(tanh), TWO)
+    assert gauge._of_batch(some_batch(TWO))["DeadUnits"] == 0.5
+
+
+def test_statistics_against_numpy():
+    rng = np.random.default_rng(0)
+    ret, val = rng.normal(size=(2, 50)) * 3, rng.normal(size=(2, 50))
+    expected = 1 - np.var(ret - val) / np.var(ret)
+    assert math.isclose(explained_variance(list(ret), list(val)), expected)
+    assert explained_variance([ret[0]], [ret[0]]) == 1.0
+    assert math.isnan(explained_variance([np.ones(5)], [ret[0, :5]]))
+    found = spread("Ret", list(ret))
+    assert list(found) == ["RetMean", "RetStd", "RetMin", "RetMax"]
+    numbers = [ret.mean(), ret.std(), ret.min(), ret.max()]
+    assert np.allclose(list(found.values()), numbers)
+
+
+def test_effective_sample_size():
+    equal = ratio_columns([np.zeros(10)])
+    assert equal == {"RatioMin": 1.0, "RatioMax": 1.0, "RatioESS": 1.0}
+    one_of_ten = ratio_columns([np.log([1e-12] * 9 + [1.0])])
+    assert math.isclose(one_of_ten["RatioESS"], 0.1, rel_tol=1e-6)
+    w = np.array([0.5, 1.0, 2.0])
+    found = ratio_columns([np.log(w[:1]), np.log(w[1:])])  # two shards
+    assert math.isclose(found["RatioESS"], w.sum() ** 2 / (3 * (w**2).sum()))
+    assert math.isnan(ratio_columns([np.array([800.0])])["RatioESS"])  # the ratio is infinite
