@@ -187,7 +187,8 @@ def make_bug(exercise: Exercise, number: int, fault: Fault, log: Log | None = No
         question = f"What do the faulty runs show? Write the letter into {NAME}."
         task = RECORDED.format(name=exercise.name)
     else:
-        others = [part for part in zoo.PARTS if part not in (fault.part, "hyperparameters")]
+        near = (fault.part, "hyperparameters", *NEAR.get(fault.part, ()))
+        others = [part for part in zoo.PARTS if part not in near]
         parts = (fault.part, *random.Random(id_).sample(others, 3))
         right_text, *rest = (f"{part}: {zoo.PARTS[part]}" for part in parts)
         choices, right = _shuffled(id_, right_text, rest)
@@ -212,6 +213,21 @@ def make_bug(exercise: Exercise, number: int, fault: Fault, log: Log | None = No
     )
     return Bug(**shared, fault=fault, log=log, choices=choices, right=right, question=question)
 
+
+# Parts that a reader could also call the fault's part: they are not offered as wrong answers.
+NEAR = {
+    "returns": ("episode-ends", "value-loss", "replay", "normalizer"),
+    "episode-ends": ("returns", "replay", "value-loss", "loop", "environment"),
+    "policy-loss": ("policy-step", "exploration", "action-bounds"),
+    "policy-step": ("policy-loss", "loop"),
+    "value-loss": ("targets", "returns", "exploration"),
+    "targets": ("value-loss",),
+    "exploration": ("policy-loss", "action-bounds"),
+    "action-bounds": ("exploration", "policy-loss", "value-loss"),
+    "replay": ("loop", "episode-ends", "returns", "value-loss"),
+    "loop": ("replay", "environment", "episode-ends"),
+    "logging-saving": ("policy-step", "loop"),
+}
 
 RECORDED = """
 There is a fault in `{name}` below. The folder `runs` has the logs of three healthy

@@ -8,7 +8,7 @@ import pytest
 
 from spinup.cli.exercise import main
 from spinup.exercises import catalogue, recorded, zoo
-from spinup.exercises.bugs import LETTERS, Bug, excerpt
+from spinup.exercises.bugs import LETTERS, NEAR, Bug, excerpt
 from spinup.exercises.exercise import WRONG, source_of
 from spinup.exercises.judge import examine
 from spinup.exercises.sets.bugs import LOGS
@@ -52,6 +52,8 @@ def test_a_bug_is_complete(bug):
     assert all(len(line) <= 100 for line in bug.files()["exercise.py"].splitlines())
     if bug.log is None:
         assert bug.choices[LETTERS.index(bug.right)].startswith(f"{bug.fault.part}: ")
+        offered = {text.partition(":")[0] for text in bug.choices}
+        assert not offered & set(NEAR[bug.fault.part])  # no second answer is right as well
     else:
         assert bug.choices[LETTERS.index(bug.right)] == bug.log.symptom
 
