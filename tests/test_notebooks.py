@@ -51,7 +51,7 @@ def test_a_notebook_is_text_with_cells_and_checks_itself(file):
 
 
 def test_there_are_notebooks_and_one_is_quick():
-    assert len(NOTEBOOKS) >= 4 and (FOLDER / f"{QUICK}.md").exists()
+    assert len(NOTEBOOKS) >= 5 and (FOLDER / f"{QUICK}.md").exists()
 
 
 def test_a_failing_cell_is_noticed(tmp_path):
