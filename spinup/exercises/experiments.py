@@ -197,14 +197,14 @@ class Experiment(Task):
             checks.append(Check("the prediction was changed afterwards", True, text))
         found = self.compare(folder)
         data = self.decide(found, self.names)
-        sentences = "\n".join(_wrapped(pair["sentence"]) for pair in found["pairs"])
+        sentences = _differences(found["pairs"])
         whose = "shipped runs" if folder.name == SHIPPED else "your runs"
         checks.append(Check(f"{whose}: {self._scores(found)}", True, sentences))
         agree = data == prediction
         text = f"the data say: {data} ({self.choices[data]})"
         lesson = str(answer.get("lesson", "")).strip()
         if agree:
-            checks.append(Check("the data agree with your prediction", True, _wrapped(self.lesson)))
+            checks.append(Check("prediction and data agree", True, _wrapped(self.lesson)))
         elif len(lesson) >= LEAST:
             checks.append(Check("the data disagree, and you wrote why", True, text))
             checks.append(Check("what others learned from it", True, _wrapped(self.lesson)))
@@ -212,7 +212,7 @@ class Experiment(Task):
             text += (
                 f"\n{_wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}"
             )
-            checks.append(Check("the data agree with your prediction", False, text))
+            checks.append(Check("prediction and data agree", False, text))
             return Result(self.id, WRONG, tuple(checks), next=f"spinup exercise check {self.id}")
         return Result(self.id, RIGHT, tuple(checks))
 
@@ -337,6 +337,18 @@ def read_answer(file: Path) -> dict[str, Any]:
         return dict(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise SpinupError(f"{printable(file)} cannot be read: {one_line(error)}") from None
+
+
+def _differences(pairs: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the data say about each pair of arms: a sentence, or a line if there are many."""
+    if len(pairs) == 1:
+        return _wrapped(pairs[0]["sentence"])
+    return "\n".join(
+        f"{pair['x']} is above {pair['y']} by {pair['iqm_difference']:.3g} (95% CI "
+        f"{pair['iqm_difference_ci'][0]:.3g} to {pair['iqm_difference_ci'][1]:.3g}): "
+        f"{pair['verdict']}"
+        for pair in pairs
+    )
 
 
 def _wrapped(text: str) -> str:

@@ -93,7 +93,7 @@ def test_check_leads_through_an_experiment(here, capsys):
     assert main(["run", name]) == 0
     assert main(["check", name]) == 0
     out = capsys.readouterr().out
-    assert "ok    the data agree with your prediction" in out
+    assert "ok    prediction and data agree" in out
     assert "95% CI" in out and "your runs: Overestimate 2 0.5" in out
 
 
@@ -104,7 +104,7 @@ def test_a_wrong_prediction_passes_once_the_lesson_is_written(here, capsys):
     assert main(["run", name, "--recorded"]) == 0
     assert main(["check", name]) == 1
     out = capsys.readouterr().out
-    assert "WRONG the data agree with your prediction" in out
+    assert "WRONG prediction and data agree" in out
     assert "the data say: rises" in out and "shipped runs" in out
     write(here, name, prediction="same", reason=REASON, lesson="the best of many is lucky")
     assert main(["check", name]) == 0

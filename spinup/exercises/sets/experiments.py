@@ -40,7 +40,7 @@ true advantage is known exactly here. Which lambda comes closest to it, in root 
 lambda = 0 has no variance but takes over the critic's whole error; lambda = 1 has no bias but
 collects the noise of twenty rewards. In between, the critic's error is multiplied by 1 - lambda
 and the noise of later rewards by lambda^t, so even a bad critic helps a little. The columns Bias
-and Std show the trade. With a better critic the best lambda is lower: try it.
+and Std show the trade. With a better critic, the best lambda is lower.
 """,
     hints=(
         "Write down the error of the estimate for lambda = 0 and for lambda = 1.",
