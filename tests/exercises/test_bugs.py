@@ -68,6 +68,31 @@ def test_there_are_enough_bugs_of_every_algorithm():
     assert {bug.set for bug in BUGS} == set(range(11))  # set 11 mends environments instead
 
 
+def column(run, name):
+    return [row[run.columns.index(name)] for row in run.rows]
+
+
+# What the right answer says, as a test of one run: true of the faulty ones, false of the healthy.
+SEEN = {
+    "pg-sign": lambda run: column(run, "AverageEpRet")[-1] < 12,
+    "policy-detached": lambda run: max(column(run, "KL")) == 0,
+    "value-fits-advantage": lambda run: max(column(run, "AverageVVals")) < 1,
+    "ppo-clip-without-adv": lambda run: column(run, "LossPi")[0] > 0.09,
+    "ppo-ratio-inverted": lambda run: column(run, "AverageEpRet")[-1] < 12,
+    "ppo-entropy-sign": lambda run: min(column(run, "LossPi")) > 0.05,
+    "returns-undiscounted": lambda run: column(run, "AverageVVals")[-1] > 10,
+    "column-critic": lambda run: column(run, "LossQ")[-1] > 10 and column(run, "StdQVals")[-1] < 9,
+    "pi-sign": lambda run: column(run, "LossPi")[-1] * column(run, "AverageQVals")[-1] > 0,
+}
+
+
+@pytest.mark.parametrize("mutant", LOGS)
+def test_the_right_answer_is_what_the_runs_show(mutant):
+    (bug,) = (bug for bug in BUGS if bug.fault.mutant == mutant)
+    for run in bug.runs():
+        assert SEEN[mutant](run) == (run.group == "faulty"), (run.group, run.seed)
+
+
 @pytest.mark.parametrize("mutant", LOGS)
 def test_recorded_runs_are_small_and_readable(mutant, tmp_path):
     (bug,) = (bug for bug in BUGS if bug.fault.mutant == mutant)

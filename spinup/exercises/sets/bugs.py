@@ -103,6 +103,25 @@ LOGS: dict[str, Log] = {
     "ppo-ratio-inverted": Log(
         "healthy-ppo", WORSE, (FROZEN, V_ZERO, "the Entropy rises to its maximum, 0.69")
     ),
+    "ppo-entropy-sign": Log(
+        "healthy-ppo-entropy",
+        "LossPi is about +0.07 before each update; in the healthy runs it is about -0.07",
+        (FROZEN, WORSE, V_ZERO),
+    ),
+    "returns-undiscounted": Log(
+        "healthy-ppo-gamma",
+        "AverageVVals exceeds 10, which no discounted value can with gamma = 0.9 and rewards of 1",
+        (FROZEN, V_ZERO, "AverageEpRet rises faster than in the healthy runs, in all three seeds"),
+    ),
+    "column-critic": Log(
+        "healthy-ddpg",
+        "LossQ stays above 10 and StdQVals below 9: Q hardly tells one state from another",
+        (
+            "LossPi has the same sign as AverageQVals",
+            "AverageQVals rises above zero, although all rewards are negative",
+            "AverageTestEpRet rises faster than in the healthy runs",
+        ),
+    ),
     "pi-sign": Log(
         "healthy-ddpg",
         "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
