@@ -10,7 +10,7 @@ var Scorer = {
     const words = query.toLowerCase().match(/\w+/g) || [];
     const stems = words.map((word) => new Stemmer().stemWord(word));
     const often = stems.reduce((sum, stem) => sum + ((OFTEN[stem] || {})[page] || 0), 0);
-    const record = /^(adr|changes|contributing|results)\b/.test(page) ? 0.5 : 1;
+    const record = /^(adr|changes|contributing|results|debug\/(zoo|doctor))\b/.test(page) ? 0.5 : 1;
     const twin = page.startsWith("algorithms/tf1/") ? 0.7 : 1;
     const guide = page.includes("/") ? 0 : 2;
     return (score + guide + often / Math.max(1, stems.length)) * record * twin;

@@ -135,6 +135,13 @@ class Panel:
         outline = self.path([*low, *reversed(high)])
         self.parts.append(f'<path class="band" d="{outline}Z"/>')
 
+    def runs(self, steps: Sequence[float], rows: Sequence[Sequence[float]]) -> None:
+        """Draw the median of several runs and the range between them."""
+        if rows:
+            pairs = list(zip(steps, rows, strict=True))
+            self.band([(x, min(row)) for x, row in pairs], [(x, max(row)) for x, row in pairs])
+            self.line([(x, median(row)) for x, row in pairs], "a")
+
     def dots(self, points: Iterable[Point], kind: str) -> None:
         for point in points:
             x, y = self.at(*point)
@@ -185,11 +192,10 @@ def learning(algo: str) -> str:
         panel.axes(result["env"], "environment steps" if i == 0 else "")
         for goal, kind in zip(goals, ("c dash", "b dash"), strict=False):
             panel.line([(0, goal), (result["steps"], goal)], kind)
-        panel.band(
-            [(x, min(row)) for x, row in zip(steps, rows, strict=True)],
-            [(x, max(row)) for x, row in zip(steps, rows, strict=True)],
-        )
-        panel.line([(x, median(row)) for x, row in zip(steps, rows, strict=True)], "a")
+        panel.runs(steps, rows)
+        if not rows:
+            words = "no episode ended in the recorded epochs"
+            panel.parts.append(text(panel.left + 8, panel.top + 76, words, "soft"))
         panel.dots([(result["steps"], end) for end in ends], "fa")
         parts += panel.parts
     height = 230 * math.ceil(len(results) / columns)
@@ -231,11 +237,7 @@ def overview() -> str:
             steps, rows = curves(result)
             y = (min(values), max(values))
             panel = Panel(left + 4, top + 4, 76, 40, (0, result["steps"]), y)
-            panel.band(
-                [(x, min(row)) for x, row in zip(steps, rows, strict=True)],
-                [(x, max(row)) for x, row in zip(steps, rows, strict=True)],
-            )
-            panel.line([(x, median(row)) for x, row in zip(steps, rows, strict=True)], "a")
+            panel.runs(steps, rows)
             parts += panel.parts
     title = "Training returns of the ten algorithms on seven tasks"
     return figure(744, 36 + 56 * len(ALGORITHMS), title, parts)

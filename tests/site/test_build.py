@@ -16,6 +16,14 @@ import pytest
 # Every page of the original, as others link to it.
 USER = ["introduction", "installation", "algorithms", "running", "saving_and_loading", "plotting"]
 SPINNINGUP = [
+    "rl_intro",
+    "rl_intro2",
+    "rl_intro3",
+    "extra_pg_proof1",
+    "extra_pg_proof2",
+    "extra_tf_pg_implementation",
+    "spinningup",
+    "keypapers",
     "exercises",
     "exercise2_1_soln",
     "exercise2_2_soln",

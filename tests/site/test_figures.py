@@ -25,6 +25,7 @@ def test_a_figure_is_one_element_without_blank_lines_or_names_of_its_own(figures
     for draw in figures.FIGURES.values():
         drawing = draw()
         assert "\n\n" not in drawing and not re.search(r"\bid=", drawing)
+        assert not re.search(r'd="M(Z|")|nan|inf\b', drawing)  # a path without points
         root = ET.fromstring(drawing)
         width, height = map(float, root.get("viewBox").split()[2:])
         title = root.find("{http://www.w3.org/2000/svg}title")
