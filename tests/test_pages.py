@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from spinup.exercises import catalogue as exercises
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs/spinningup", "docs/learn")
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.md"))
 PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 CODE = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```$)?", re.M | re.S
@@ -58,6 +61,13 @@ def test_a_page_prints_what_it_shows(page, tmp_path, monkeypatch):
 def test_a_wrong_number_on_a_page_is_noticed():
     page = "```python\nx = 1 + 1\n```\n\nText.\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n"
     assert list(outputs(page)) == [("", None), ("2\n", "3\n")]
+
+
+def test_the_exercises_that_pages_name_exist():
+    text = "".join(page.read_text(encoding="utf-8") for page in [*PAGES, *NOTEBOOKS])
+    named = set(re.findall(r"`spinup exercise \w+ ([\w.]+)`", text))
+    named |= set(re.findall(r'\b(?:check|hint)\("([\w.]+)"', text))
+    assert len(named) > 10 and named <= set(exercises.load())
 
 
 def without_code(text):
