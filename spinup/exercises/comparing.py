@@ -17,7 +17,8 @@ def close(exercise: Exercise, expected: Any, got: Any) -> Any:
     return np.isclose(got, expected, rtol=exercise.rtol, atol=exercise.atol, equal_nan=True)
 
 
-def _equal(exercise: Exercise, a: Leaf, b: Leaf) -> bool:
+def equal_leaves(exercise: Exercise, a: Leaf, b: Leaf) -> bool:
+    """Return whether two leaves have the same shape and the same values."""
     if not isinstance(a.value, np.ndarray) or not isinstance(b.value, np.ndarray):
         same_type = not isinstance(a.value, np.ndarray) and not isinstance(b.value, np.ndarray)
         return same_type and a.type == b.type and bool(a.value == b.value)
@@ -33,12 +34,12 @@ def same(exercise: Exercise, a: Outcome, b: Outcome) -> bool:
     shared = a.leaves.keys() & b.leaves.keys()
     if not shared or len(a.leaves) != len(b.leaves):
         return False
-    if not all(_equal(exercise, a.leaves[place], b.leaves[place]) for place in shared):
+    if not all(equal_leaves(exercise, a.leaves[place], b.leaves[place]) for place in shared):
         return False
     if isinstance(a.grads, str) or isinstance(b.grads, str):
         return isinstance(a.grads, str) and isinstance(b.grads, str)
     return a.grads.keys() == b.grads.keys() and all(
-        _equal(exercise, a.grads[name], b.grads[name]) for name in a.grads
+        equal_leaves(exercise, a.grads[name], b.grads[name]) for name in a.grads
     )
 
 
@@ -61,7 +62,9 @@ def compare(exercise: Exercise, shown: str, expected: Leaf, got: Leaf, place: st
         text = f"expected {bool(expected.value)}, got {bool(got.value)}"
         raise Difference(f"{shown}: {label}{text}")
     if wrong.any():
-        raise Difference(_numbers(shown, place, expected.value, got.value, wrong))
+        whole = expected.kind == got.kind == "int"
+        values = [leaf.value.astype(int) if whole else leaf.value for leaf in (expected, got)]
+        raise Difference(_numbers(shown, place, *values, wrong))
 
 
 def check_type(exercise: Exercise, expected: Leaf, got: Leaf, place: str, strict: bool) -> None:
@@ -108,11 +111,16 @@ def check_places(exercise: Exercise, expected: Outcome, got: Outcome) -> None:
         return
     if set(expected.leaves) == {""}:
         wanted = with_article(expected.leaves[""].type)
-        raise Difference(f"{exercise.name} should return {wanted}, not {len(got.leaves)} things")
+        given = with_article(got.returned)
+        raise Difference(f"{exercise.name} should return {wanted}, not {given}")
+    for place, leaf in expected.leaves.items():
+        if any(name.startswith(f"{place}[") for name in got.leaves):
+            raise Difference(f"{place} should be {with_article(leaf.type)}, not a list")
     names = dict.fromkeys(place.partition("[")[0] for place in expected.leaves)
     wanted = f"{exercise.name} should return {' and '.join(names)}"
     if set(got.leaves) != {""}:
-        raise Difference(f"{wanted}, not {', '.join(got.leaves) or 'something empty'}")
+        given = ", ".join(dict.fromkeys(place.partition("[")[0] for place in got.leaves))
+        raise Difference(f"{wanted}, not {given or with_article(got.returned)}")
     if got.leaves[""].type == "NoneType":
         raise Difference(f"{wanted}, but it returned None: is a return statement missing?")
     raise Difference(f"{wanted}, not {with_article(got.leaves[''].type)} alone")
@@ -124,13 +132,15 @@ def with_article(word: str) -> str:
 
 def _about_shapes(expected: tuple[int, ...], got: tuple[int, ...]) -> str:
     if expected == () and got:
-        return ": one number is expected, so a mean or a sum is missing"
+        return ": one number is expected; is a sum or a mean missing?"
     if got == ():
-        return ": one number per row is expected, so do not average over the rows"
-    if len(got) == 2 and len(expected) == 1 and got == expected * 2:
+        return ": one number per row is expected, so do not sum or average over the rows"
+    if len(got) == 2 and len(expected) == 1 and got == expected * 2 != (1, 1):
         return ": a column [n, 1] and a row [n] were broadcast to a matrix"
-    if got == (*expected, 1):
-        return ": squeeze the last dimension"
+    if got[:-1] == expected:
+        return ": the last dimension should be summed or squeezed away"
+    if len(got) == len(expected) == 1 and got[0] == expected[0] + 1:
+        return ": one entry too many"
     return ""
 
 
@@ -154,6 +164,8 @@ def _numbers(shown: str, place: str, expected: Any, got: Any, wrong: Any) -> str
         at = f"{place}[{where}]" if place else f"at {list(index)}"
         count = int(wrong.sum())
         text = f"{shown}:\n{at}: expected {right}, got {found} ({count} of {expected.size} differ)"
+    if got.dtype.kind != "f":
+        return text
     if np.isnan(got[index]):
         text += "\n(nan is 0/0, inf - inf, or the logarithm or root of a negative number)"
     elif np.isinf(got[index]):

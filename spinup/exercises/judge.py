@@ -88,6 +88,7 @@ class _Judge:
 
     def __init__(self, exercise: Exercise, answer: Any, seed: int, file: str) -> None:
         self.exercise, self.answer, self.seed, self.file = exercise, answer, seed, file
+        self.source = file or getattr(getattr(answer, "__code__", None), "co_filename", "")
         self.reference = resolve(exercise.reference)
         self.expected = of_reference(exercise, seed)
         self.got: list[Outcome] = []
@@ -100,7 +101,8 @@ class _Judge:
             try:
                 look()
             except Difference as difference:
-                checks.append(Check(name, False, str(difference)))
+                text = f"{difference}{'' if look == self._unchanged else self._also()}"
+                checks.append(Check(name, False, text))
                 known, story = misconception(self.exercise, self.expected, self.got, self.seed)
                 hint = f"spinup exercise hint {id_}"
                 return Result(id_, WRONG, tuple(checks), known, story, next=hint)
@@ -116,6 +118,11 @@ class _Judge:
         yield "its arguments are unchanged", self._unchanged
         if not self.exercise.random:
             yield "it leaves the global random numbers alone", self._not_random
+
+    def _also(self) -> str:
+        """Return what may be the cause of a difference: an argument that was changed."""
+        changed = next((got.changed for got in self.got if got.changed), "")
+        return f"\nIt also changes {changed}, one of its arguments." if changed else ""
 
     def _runs(self) -> None:
         self._check_signature()
@@ -147,7 +154,9 @@ class _Judge:
             try:
                 self._value(i)
             except Difference as difference:
-                raise Difference(f"{self.cases[i].name}\n{difference}") from difference
+                name = self.cases[i].name
+                lead = "" if name in str(difference) else f"{name}\n"
+                raise Difference(f"{lead}{difference}") from difference
 
     def _gradients(self) -> None:
         for i, case in enumerate(self.cases):
@@ -170,9 +179,12 @@ class _Judge:
     def _not_random(self) -> None:
         for got in self.got:
             if got.drew:
+                name = self.exercise.name
+                advice = "its result should depend on its arguments only"
+                if "rng" in named_arguments(self.reference, self.cases[0]) or self.exercise.call:
+                    advice = "it should draw only from a generator that it is given, if any"
                 raise Difference(
-                    f"{self.exercise.name} draws from the global random numbers of {got.drew}, but "
-                    "its result should depend on its arguments only"
+                    f"{name} draws from the global random numbers of {got.drew}: {advice}"
                 )
 
     def _check_signature(self) -> None:
@@ -205,12 +217,27 @@ class _Judge:
             raise error
         if isinstance(error, SystemExit):
             raise Difference(f"{name} calls exit(): it should return its result")
-        raise Difference(describe(error, self.file))
+        raise Difference(describe(error, self.source))
+
+
+# What some of torch's messages mean here.
+_MEANINGS = {
+    "does not require grad and does not have a grad_fn": "something was detached, or the gradient "
+    "of a gradient is wanted and create_graph=True is missing",
+    "backward through the graph a second time": "compute the loss anew before each backward",
+    "a leaf Variable that requires grad is being used in an in-place": "make a new tensor instead "
+    "of changing this one, or change it within torch.no_grad()",
+    "grad can be implicitly created only for scalar outputs": "take a mean or a sum first",
+    "Can't call numpy() on Tensor that requires grad": "stay in torch: an array has no gradient",
+    "converted to Python scalars": "this needs a single number: take a mean or a sum first",
+}
 
 
 def describe(error: BaseException, file: str = "") -> str:
-    """Return what an answer raised, and in which line."""
-    return f"it raised {type(error).__name__}: {one_line(error)}{_line(error, file)}"
+    """Return what an answer raised, in which line, and what it means."""
+    text = f"it raised {type(error).__name__}: {one_line(error)}{_line(error, file)}"
+    meaning = next((m for words, m in _MEANINGS.items() if words in str(error)), "")
+    return f"{text}\n({meaning})" if meaning else text
 
 
 def _line(error: BaseException, file: str) -> str:

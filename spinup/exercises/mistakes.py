@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.exercises.comparing import same
+from spinup.exercises.comparing import equal_leaves, same
 from spinup.exercises.exercise import Exercise, Wrong, resolve
 from spinup.exercises.outcomes import Outcome, outcomes
 
@@ -89,15 +89,47 @@ def misconception(
     general = _general(expected, got)
     if general[0]:
         return general
-    # Nearly equal: an answer may have a mistake and fail in some special cases as well.
+    return _nearly(exercise, expected, got, agree, seed)
+
+
+def _nearly(
+    exercise: Exercise,
+    expected: list[Outcome],
+    got: list[Outcome],
+    agree: dict[Wrong, list[bool]],
+    seed: int,
+) -> tuple[str | None, str]:
+    """Return a mistake that explains a part of what an answer does.
+
+    It may fail in special cases as well, or have another mistake in something else it returns.
+    """
     fit = [not outcome.error for outcome in got]
     differ = [not same(exercise, a, b) for a, b in zip(expected, got, strict=True)]
     for wrong, equal in sorted(agree.items(), key=lambda item: -sum(item[1])):
+        explained = [e for e, d, f in zip(equal, differ, fit, strict=True) if d and f]
         fits = [e for e, f in zip(equal, fit, strict=True) if f]
-        explains = [e for e, d, f in zip(equal, differ, fit, strict=True) if d and f]
-        if len(explains) > 1 and min(np.mean(fits), np.mean(explains)) >= MOST_CASES:
+        if len(explained) > 1 and all(explained) and np.mean(fits) >= MOST_CASES:
             return wrong.name, f"In most cases, your answer equals this one: {wrong.story}"
+    place = _first_difference(exercise, expected, got)
+    for wrong in exercise.wrong if place else ():
+        theirs = _of_mistake(exercise, wrong, seed)
+        if _at(exercise, place, theirs, got) and not _at(exercise, place, theirs, expected):
+            return wrong.name, f"Your {place} equals this one: {wrong.story}"
     return None, ""
+
+
+def _first_difference(exercise: Exercise, expected: list[Outcome], got: list[Outcome]) -> str:
+    """Return the first of several places that differs in some case, or ''."""
+    for place in expected[0].leaves if len(expected[0].leaves) > 1 else ():
+        if not _at(exercise, place, expected, got):
+            return place
+    return ""
+
+
+def _at(exercise: Exercise, place: str, known: list[Outcome], got: list[Outcome]) -> bool:
+    """Return whether outcomes are equal at one place, in all cases."""
+    pairs = [(a.leaves.get(place), b.leaves.get(place)) for a, b in zip(known, got, strict=True)]
+    return all(a and b and equal_leaves(exercise, a, b) for a, b in pairs)
 
 
 def _general(expected: list[Outcome], got: list[Outcome]) -> tuple[str | None, str]:
@@ -108,6 +140,12 @@ def _general(expected: list[Outcome], got: list[Outcome]) -> tuple[str | None, s
         return None, ""
     if np.allclose(known, -1, rtol=1e-4):
         return "sign", "Every number has the right size and the wrong sign."
+    if np.allclose(known, np.round(known), rtol=1e-4) and 1 == min(known) < max(known):
+        story = (
+            "For larger batches, every number is too large by a whole factor. Is it a sum over the "
+            "batch, where a mean is wanted?"
+        )
+        return "sum-for-mean", story
     if np.allclose(known, known[0], rtol=1e-4):
         story = f"Every number is {known[0]:.4g} times the right one: is a factor missing?"
         return "factor", story

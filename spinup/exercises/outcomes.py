@@ -49,6 +49,7 @@ class Outcome:
     leaves: dict[str, Leaf] = field(default_factory=dict)  # place in the result -> leaf
     grads: dict[str, Leaf] | str = field(default_factory=dict)  # a sentence if there are none
     error: BaseException | None = None
+    returned: str = ""  # what kind of thing was returned: "tensor", "list", ...
     changed: str = ""  # the argument that was changed although it should not have been
     drew: str = ""  # whose global random numbers were drawn
 
@@ -248,8 +249,11 @@ def _outcome(
     found.changed = _what_changed(before, _snapshot(named, case.changes))
     for name in case.changes:
         found.leaves |= {place: leaf_of(x) for place, x in _tensors(_at(named, name), name)}
-    for place, x in _flatten(result, exercise.returns):
-        found.leaves[place] = leaf_of(x)
+    if not case.changes or result is not None:  # a function that changes something may return it
+        found.returned = leaf_of(result).type
+    if not case.changes or isinstance(result, Mapping):
+        for place, x in _flatten(result, exercise.returns):
+            found.leaves[place] = leaf_of(x)
     if case.grad:
         found.grads = _grads(result, {name: _at(named, name) for name in case.grad})
     return found

@@ -1,6 +1,7 @@
 """The judge on answers as learners write them: right, wrong, careless and hopeless ones."""
 
 import contextlib
+import dataclasses
 import random
 import subprocess
 import sys
@@ -72,9 +73,12 @@ def test_the_caller_s_random_numbers_are_left_alone():
     ("answer", "sentence"),
     [
         (wrap(lambda out: None), "discount_cumsum returned None: is a return statement missing"),
-        (wrap(lambda out: out.tolist()), "should return an array, not 3 things"),
+        (wrap(lambda out: out.tolist()), "should return an array, not a list"),
         (wrap(lambda out: torch.as_tensor(out)), "should be an array, not a tensor"),
-        (wrap(lambda out: out[:, None]), "should have the shape [3], not [3, 1]: squeeze the last"),
+        (
+            wrap(lambda out: out[:, None]),
+            "should have the shape [3], not [3, 1]: the last dimension should",
+        ),
         (wrap(lambda out: out.sum()), "should be an array, not a number"),
         (wrap(lambda out: out[None] - 0 * out[:, None]), "broadcast to a matrix"),
         (wrap(lambda out: np.full_like(out, np.nan)), "got [nan, nan, nan]"),
@@ -83,7 +87,7 @@ def test_the_caller_s_random_numbers_are_left_alone():
         (wrap(lambda out: (out * 1000).astype(int)), "dtype float64, not int64: integers cut"),
         (wrap(lambda out: "text"), "should be an array, not a str"),
         (wrap(lambda out: out.mean), "are the parentheses of a call missing?"),
-        (wrap(lambda out: (out, out)), "not 2 things"),
+        (wrap(lambda out: (out, out)), "should return an array, not a tuple"),
         (wrap(lambda out: 1 / 0), "it raised ZeroDivisionError: division by zero"),
         (wrap(lambda out: sys.exit()), "discount_cumsum calls exit(): it should return"),
         (lambda x: x, "should be discount_cumsum(x, discount), but it takes (x)"),
@@ -106,6 +110,33 @@ def test_an_unwritten_function_is_named():
 
     text = says(judge.examine(SUMS, discount_cumsum, file="exercise.py"))
     assert text.startswith("discount_cumsum is still to be written") and "exercise.py" in text
+
+
+def test_what_torch_complains_about_is_explained():
+    product = catalogue.find("trpo.hessian_vector_product")
+
+    def without_graph(kl, params, v, damping_coeff):
+        grad = torch.cat([g.reshape(-1) for g in torch.autograd.grad(kl, params)])
+        return torch.autograd.grad(grad @ v, params)[0]
+
+    text = says(judge.examine(product, without_graph))
+    assert "create_graph=True is missing" in text
+    assert "of test_judge.py:  return torch.autograd.grad(grad @ v, params)[0]" in text
+
+
+def test_a_changed_argument_is_mentioned_beside_a_wrong_value():
+    def in_place(x, discount):
+        if x.dtype.kind == "f":
+            x *= discount
+        return x.cumsum()
+
+    assert "It also changes x, one of its arguments." in says(judge.examine(SUMS, in_place))
+
+
+def test_a_list_in_a_result_is_named():
+    gae = catalogue.find("tools.gae")
+    answer = says(judge.examine(gae, lambda rew, val, last_val, gamma, lam: ([0.0], [0.0])))
+    assert answer == "adv should be an array, not a list"
 
 
 def test_arguments_must_stay_as_they_are():
@@ -265,6 +296,26 @@ def test_a_known_mistake_is_named_although_special_cases_fail_as_well():
     result = judge.examine(SUMS, past)
     assert result.misconception == "past-for-future"
     assert result.story.startswith("In most cases")
+
+
+def test_a_sum_over_the_batch_is_recognized():
+    kl = dataclasses.replace(catalogue.find("tools.approx_kl"), wrong=())
+    result = judge.examine(kl, lambda old, new: ((new - old).exp() - 1 - new + old).sum())
+    assert result.misconception == "sum-for-mean"
+
+
+def test_one_of_two_mistakes_is_named():
+    """The KL has a mistake that is known, and the entropy one that is not."""
+
+    def answer(ac, batch, clip_ratio, ent_coef):
+        _, logp = ac.pi(batch["obs"], batch["act"])
+        loss, info = ppo_loss(ac, batch, clip_ratio, ent_coef)
+        back = batch["logp"] - logp
+        return loss, {**info, "KL": (back.exp() - 1 - back).mean(), "Entropy": 17 + info["Entropy"]}
+
+    result = judge.examine(LOSS, answer)
+    assert result.misconception == "kl-reversed"
+    assert result.story.startswith("Your info['KL'] equals this one")
 
 
 def test_a_difference_that_nobody_has_named_has_no_name():

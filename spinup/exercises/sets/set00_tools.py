@@ -318,6 +318,12 @@ def gae(rew, val, last_val, gamma, lam):
             edits=(("adv = discount_cumsum(delta, gamma * lam)", "adv = delta"),),
         ),
         Wrong(
+            "normalized",
+            "You normalize the advantages. That is done later, over all paths of an epoch: within "
+            "a single path, a good one would look no better than a bad one.",
+            edits=(("return adv, ret", "return (adv - adv.mean()) / (adv.std() + 1e-8), ret"),),
+        ),
+        Wrong(
             "swapped",
             "You return (ret, adv); the order is (adv, ret).",
             edits=(("return adv, ret", "return ret, adv"),),
@@ -441,6 +447,28 @@ def approx_kl(logp_old, logp):
             "sum-for-mean",
             "You sum over the batch. The estimate is a mean; otherwise it grows with the batch.",
             edits=((").mean()", ").sum()"),),
+        ),
+        Wrong(
+            "weighted-by-probability",
+            "You weigh each action with its old probability, as in the sum over all actions. Here "
+            "the actions are samples: likely ones already occur more often.",
+            edits=(
+                (
+                    "(log_ratio.exp() - 1 - log_ratio).mean()",
+                    "(logp_old.exp() * (logp_old - logp)).sum()",
+                ),
+            ),
+        ),
+        Wrong(
+            "weighted-by-probability-mean",
+            "You weigh each action with its old probability. The actions are samples of the old "
+            "policy: likely ones already occur more often.",
+            edits=(
+                (
+                    "(log_ratio.exp() - 1 - log_ratio).mean()",
+                    "(logp_old.exp() * (logp_old - logp)).mean()",
+                ),
+            ),
         ),
         Wrong(
             "no-exponential",
@@ -972,6 +1000,10 @@ def _exponential(start: float, end: float, fraction: float) -> float:
     return start * (max(end, 1e-8) / start) ** min(max(fraction, 0.0), 1.0)
 
 
+def _falling_only(start: float, end: float, fraction: float) -> float:
+    return max(end, start + (end - start) * fraction)
+
+
 LINEAR_SCHEDULE = Exercise(
     id="tools.linear_schedule",
     title="a hyperparameter that changes during a run",
@@ -1015,6 +1047,12 @@ def linear_schedule(start, end, fraction):
             "not-limited-at-the-beginning",
             "A fraction below 0 should give `start`; your line begins earlier.",
             edits=(("min(max(fraction, 0.0), 1.0)", "min(fraction, 1.0)"),),
+        ),
+        Wrong(
+            "falling-only",
+            "Your limit is max(end, ...). It works only for schedules that fall, and not before "
+            "their beginning: limit the fraction, not the value.",
+            _falling_only,
         ),
         Wrong(
             "reversed",

@@ -242,6 +242,17 @@ def normalize_advantages(adv):
             edits=(("(std + 1e-8)", "((adv - mean).norm() + 1e-8)"),),
         ),
         Wrong(
+            "zero-to-one",
+            "You scale to the range from 0 to 1. Then nothing is negative, and no action becomes "
+            "less likely: the baseline is the mean, not the smallest return.",
+            edits=(
+                (
+                    "(adv - mean) / (std + 1e-8)",
+                    "(adv - adv.min()) / (adv.max() - adv.min() + 1e-8)",
+                ),
+            ),
+        ),
+        Wrong(
             "range",
             "You divide by the range, the largest minus the smallest. A single unusual return "
             "would then shrink all the others.",
@@ -353,6 +364,17 @@ LOSS_WRONG = (
         "This is the ratio p_new / p_old times the advantage, the objective of TRPO and PPO. At "
         "the old policy it has the same gradient, but this exercise asks for the logarithm.",
         edits=((LOSS_LINE, '-((logp - batch["logp"]).exp() * batch["adv"]).mean()'),),
+    ),
+    Wrong(
+        "actions-sampled-anew",
+        "You sample new actions and use their log-probabilities. The advantages belong to the "
+        "actions that were taken, which are in batch['act'].",
+        edits=(
+            (
+                "pi, logp = pi_and_logp(ac, batch)",
+                'pi = ac.pi(batch["obs"])[0]; logp = ac.pi(batch["obs"], pi.sample())[1]',
+            ),
+        ),
     ),
     Wrong(
         "detached",

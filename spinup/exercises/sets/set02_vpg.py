@@ -71,6 +71,18 @@ def compute_loss_pi(ac, batch):
             edits=(('approx_kl(batch["logp"], logp)', "approx_kl(logp.detach(), logp)"),),
         ),
         Wrong(
+            "kl-k1",
+            "Your KL is the mean of logp_old - logp, an estimate that can be negative. Use "
+            "approx_kl.",
+            edits=(('approx_kl(batch["logp"], logp)', '(batch["logp"] - logp).mean()'),),
+        ),
+        Wrong(
+            "entropy-per-dimension",
+            "Your entropy is averaged over the dimensions of an action. They add up: use "
+            "entropy(pi).",
+            edits=(("entropy(pi)", "pi.entropy().mean()"),),
+        ),
+        Wrong(
             "entropy-estimated",
             "Your entropy is -mean(logp), an estimate from the actions that happened to be taken. "
             "The distribution knows it exactly.",

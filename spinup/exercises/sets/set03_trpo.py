@@ -665,6 +665,16 @@ def step_length(x, hx, delta):
             edits=(("x @ hx", "hx @ hx"),),
         ),
         Wrong(
+            "step-for-factor",
+            "You return the whole step c * x. The exercise asks for the factor c.",
+            edits=(("+ 1e-8))", "+ 1e-8)) * x"),),
+        ),
+        Wrong(
+            "no-inner-product",
+            "x * hx multiplies entry by entry. x' H x is one number, the inner product x @ hx.",
+            edits=(("x @ hx", "x * hx"),),
+        ),
+        Wrong(
             "root-of-the-denominator-only",
             "The root covers the whole fraction: 2 delta as well as x . (H x).",
             edits=(
@@ -797,6 +807,25 @@ def line_search(loss_and_kl, params, full_step, delta, backtrack_iters, backtrac
             "If no step is good, you return the last one that was tried, which was just rejected. "
             "Return the old parameters.",
             edits=(("return params, backtrack_iters", "return new, backtrack_iters"),),
+        ),
+        Wrong(
+            "steps-add-up",
+            "You subtract each shorter step from the parameters of the last try. Every try starts "
+            "at the old parameters.",
+            edits=(
+                ("    for j in", "    new = params.clone()\n    for j in"),
+                ("new = params - backtrack_coeff", "new = new - backtrack_coeff"),
+                ("return params, backtrack_iters", "return new, backtrack_iters"),
+            ),
+        ),
+        Wrong(
+            "steps-add-up-restored",
+            "You subtract each shorter step from the parameters of the last try. Every try starts "
+            "at the old parameters.",
+            edits=(
+                ("    for j in", "    new = params.clone()\n    for j in"),
+                ("new = params - backtrack_coeff", "new = new - backtrack_coeff"),
+            ),
         ),
         Wrong(
             "step-added",

@@ -186,6 +186,35 @@ def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
             edits=(("torch.exp(logp - logp_old)", "torch.exp(logp - logp.detach())"),),
         ),
         Wrong(
+            "detached",
+            "Your ratio is detached, so no gradient reaches the policy.",
+            edits=(("torch.exp(logp - logp_old)", "torch.exp(logp - logp_old).detach()"),),
+        ),
+        Wrong(
+            "sum-for-mean",
+            "You sum over the batch, so the size of a step would grow with the batch. Take the "
+            "mean.",
+            edits=((_MIN, "-torch.min(ratio * adv, clip_adv).sum()"),),
+        ),
+        Wrong(
+            "clipped-above-only",
+            "You limit the ratio only from above. A bad action whose ratio is below 1 - clip_ratio "
+            "is clipped, too: making it even less likely earns nothing more.",
+            edits=((_CLIP, "clip_adv = torch.clamp(ratio, max=1 + clip_ratio) * adv"),),
+        ),
+        Wrong(
+            "advantages-normalized",
+            "You normalize the advantages of this batch. They are normalized already, over the "
+            "whole epoch, and a batch of one would give nan.",
+            edits=(
+                (
+                    'adv, logp_old = batch["adv"], batch["logp"]',
+                    'adv, logp_old = batch["adv"], batch["logp"]\n'
+                    "    adv = (adv - adv.mean()) / (adv.std() + 1e-8)",
+                ),
+            ),
+        ),
+        Wrong(
             "clipfrac-one-sided",
             "The loss is right, but ClipFrac counts only ratios above 1 + clip_ratio. Those below "
             "1 - clip_ratio belong to it as well.",
@@ -534,9 +563,7 @@ def _use_training(train_policy: Any, case: Case) -> Any:
     calls = iter(kls)
 
     def loss_and_kl() -> tuple[Any, Any]:
-        kl = next(calls, None)
-        if kl is None:
-            raise Difference("loss_and_kl was called more often than there are steps to take")
+        kl = next(calls, kls[-1])  # once more after the last step does no harm
         return theta**2, torch.tensor(kl, dtype=torch.float64)
 
     steps = train_policy(loss_and_kl, optimizer, iters, target_kl)
@@ -640,6 +667,15 @@ def train_policy(loss_and_kl, optimizer, train_pi_iters, target_kl):
                     "        loss_pi, kl = loss_and_kl()\n        steps += 1\n",
                 ),
                 ("        optimizer.step()\n        steps += 1\n", "        optimizer.step()\n"),
+            ),
+        ),
+        Wrong(
+            "counts-from-zero",
+            "You return the loop's index. After a full loop, that is one less than the number of "
+            "steps.",
+            edits=(
+                ("    for _ in range(train", "    i = 0\n    for i in range(train"),
+                ("return steps", "return i"),
             ),
         ),
         Wrong(
