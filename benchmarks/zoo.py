@@ -12,7 +12,8 @@ Three measures, each in processes of its own that import the faulty module inste
   if the same test passes without the fault.
 * doctor: a short training run is examined by `spinup doctor`, with a few episodes of the saved
   policy. A warning or an error counts unless the same run without the fault has it too.
-* probe: `spinup probe` runs the algorithm through the probe environments.
+* probe: `spinup probe` runs the algorithm through the probe environments. A verdict counts unless
+  the algorithm without the fault gets the same.
 
 The results are in `benchmarks/results/zoo.json`, one entry per mutant, saved after each. Training
 runs are kept in `data/zoo`.
@@ -122,23 +123,36 @@ def train(made, folder):
     function(made["env"], logger_kwargs=logger_kwargs, overwrite=True, **made["arguments"])
 
 
-def child(task):
-    """The part of a measure that runs in a process of its own; returns what JSON can hold."""
-    folders = [Path(folder) for folder in task.get("folders", ())]
-    if task["what"] == "train":
-        train(task["recipe"], folders[0])
-        return {}
-    if task["what"] == "doctor":
-        from spinup.doctor.examination import examinations
+def examine(folders, play):
+    """Return doctor's findings as plain data; of several runs, it compares the seeds as well."""
+    from spinup.doctor.examination import examinations
 
-        found = examinations(folders, task["play"])  # of several runs, also compares them
-        names = ("id", "level", "part", "sentence")
-        return [
-            {name: getattr(finding, name) for name in names}
-            for examination in found
-            for finding in examination.findings
-        ]
-    raise ValueError(task["what"])
+    names = ("id", "level", "part", "sentence")
+    return [
+        {name: getattr(finding, name) for name in names}
+        for examination in examinations(folders, play)
+        for finding in examination.findings
+    ]
+
+
+def child(task):
+    """Train if the run is not there, and examine it: what a process of its own does."""
+    folders, answer = [Path(folder) for folder in task["folders"]], {}
+    for folder, made in zip(folders, task["recipes"], strict=True):
+        if not (folder / "zoo.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            stopped = {}
+            try:
+                train(made, folder)
+            except Exception as error:  # a fault may well stop a run; doctor sees what is there
+                stopped = {"stopped": f"{type(error).__name__}: {error}"[:300]}
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "zoo.json").write_text(json.dumps({**made, **stopped}, indent=1))
+        if stopped := json.loads((folder / "zoo.json").read_text()).get("stopped"):
+            answer["stopped"] = stopped
+    if answer and not all((folder / "progress.txt").exists() for folder in folders):
+        return {**answer, "findings": []}  # it stopped before its first row
+    return {**answer, "findings": examine(folders, task["play"])}
 
 
 def in_child(task, name, limit):
@@ -250,50 +264,51 @@ def digest(thing):
 
 
 _LOCKS, _LOCK = {}, threading.Lock()
+TWICE = ("seed-unused", "env-unseeded")  # only a second run with the same seed shows these
 
 
-def trained(made, name, options):
-    """Return the folder of a finished training run, which is made unless it is there already."""
+def folder_of(made, name):
+    """Where a training run is kept: of a mutant or, if `name` is not one, of healthy code."""
     edits = [vars(edit) for edit in zoo.find(name).edits] if name in zoo.load() else []
-    label = name if name in zoo.load() else "healthy"
-    folder = RUNS / f"{label}-{made['algo']}-{digest([made, edits])}"
+    label = name if edits else "healthy"
+    return RUNS / f"{label}-{made['algo']}-{digest([made, edits])}"
+
+
+def examined(made, name, options, runs=1):
+    """Train, with a mutant or without, and return what doctor finds.
+
+    The run and the findings are kept: until doctor's own code changes, nothing is repeated.
+    """
+    recipes = [{**made, **({"again": n} if n else {})} for n in range(runs)]
+    folders = [folder_of(each, name) for each in recipes]
+    rules = sorted((ROOT / "spinup" / "doctor").glob("*.py"))
+    version = digest([path.read_text(encoding="utf-8") for path in rules])
+    kept = folders[0] / f"findings-{runs}-{version}.json"
     with _LOCK:
-        lock = _LOCKS.setdefault(folder, threading.Lock())
+        lock = _LOCKS.setdefault(kept, threading.Lock())
     with lock:  # two mutants may compare themselves with the same healthy run
-        ended = folder / "zoo.json"
-        if options.retrain and ended.exists() and ended.stat().st_mtime < options.started:
-            shutil.rmtree(folder)
-        if not ended.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            task = {"what": "train", "recipe": made, "folders": [str(folder)]}
-            answer = in_child(task, name if edits else None, LIMITS["doctor"])
-            folder.mkdir(parents=True, exist_ok=True)
-            ended.write_text(json.dumps({**made, **answer}, indent=1))
-    return folder
-
-
-def examined(made, name, options):
-    """Return what doctor finds in a training run with a mutant, or without one."""
-    folders = [trained(made, name, options)]
-    if options.twice:  # seeds can only be judged by a second run
-        folders.append(trained({**made, "again": True}, name, options))
-    error = json.loads((folders[0] / "zoo.json").read_text()).get("error")
-    task = {"what": "doctor", "folders": [str(folder) for folder in folders], "play": PLAY}
-    found = in_child(task, name if name in zoo.load() else None, LIMITS["doctor"])
-    return found, error
+        for folder in folders if options.retrain else ():
+            if folder.exists() and folder.stat().st_mtime < options.started:
+                shutil.rmtree(folder)
+        if kept.exists():
+            return json.loads(kept.read_text())
+        task = {"recipes": recipes, "folders": list(map(str, folders)), "play": PLAY}
+        answer = in_child(task, name if name in zoo.load() else None, LIMITS["doctor"])
+        if "findings" in answer:
+            kept.write_text(json.dumps(answer, indent=1))
+        return answer
 
 
 def measure_doctor(mutant, options):
-    made = recipe(mutant)
-    options = argparse.Namespace(**{**vars(options), "twice": mutant.part == "seeding"})
+    made, runs = recipe(mutant), 2 if mutant.id in TWICE else 1
     healthy_env = {} if hasattr(mutant, "edits") else {"env": RECIPES[made["algo"]][0]}
-    healthy, _ = examined({**made, **healthy_env}, None, options)
-    found, error = examined(made, mutant.id, options)
+    healthy = examined({**made, **healthy_env}, None, options, runs)
+    found = examined(made, mutant.id, options, runs)
     for answer in (healthy, found):
-        if isinstance(answer, dict):
-            return {"error": answer["error"]}
-    usual = {finding["id"] for finding in healthy}
-    new = [finding for finding in found if finding["id"] not in usual]
+        if "error" in answer:
+            return answer
+    usual = {finding["id"] for finding in healthy["findings"]}
+    new = [finding for finding in found["findings"] if finding["id"] not in usual]
     serious = [finding for finding in new if finding["level"] in ("error", "warning")]
     entry = {"noticed": bool(serious), "recipe": made, "healthy": sorted(usual)}
     if serious:
@@ -301,24 +316,41 @@ def measure_doctor(mutant, options):
         entry["sentence"] = serious[0]["sentence"]
     if hints := [finding["id"] for finding in new if finding not in serious]:
         entry["hints"] = hints
-    if error:  # the run stopped by itself, with a sentence
-        entry["stopped"] = error
+    if "stopped" in found:  # the run ended by itself, with a sentence
+        entry["stopped"] = found["stopped"]
     return entry
+
+
+def probed(mutant, name):
+    """Return what `spinup probe` answers about a mutant's algorithm, with or without the fault."""
+    words = [f"--set={key}={value!r}" for key, value in mutant.settings.items()]
+    command = [sys.executable, "-m", "spinup.run", "probe", mutant.algorithms[0], "--json", *words]
+    done = run(command, name, LIMITS["probe"])
+    try:
+        found = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError:
+        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
+    answer = {"noticed": found["noticed"]}
+    names = ("part", "reason", "probes") if found["noticed"] else ()
+    return answer | {key: found[key] for key in names}
 
 
 def measure_probe(mutant, options):
     if not hasattr(mutant, "edits"):
         return {"noticed": False, "why": "the algorithm is healthy"}
-    settings = [f"{key}={json.dumps(value)}" for key, value in mutant.settings.items()]
-    words = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "spinup.run", "probe", mutant.algorithms[0], "--json", *words]
-    begin = time.monotonic()
-    done = run(command, mutant.id, LIMITS["probe"])
-    try:
-        verdict = json.loads(done.stdout[done.stdout.index("{") :])
-    except ValueError:
-        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
-    return {**verdict, "seconds": round(time.monotonic() - begin)}
+    answer = probed(mutant, mutant.id)
+    if not noticed(answer):
+        return answer
+    settings = [mutant.algorithms[0], dict(mutant.settings)]
+    kept = RUNS / f"probe-{mutant.algorithms[0]}-{digest(settings)}.json"
+    with _LOCK:
+        if options.retrain or not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(probed(mutant, None), indent=1))
+    healthy = json.loads(kept.read_text())
+    if noticed(healthy) and healthy["part"] == answer["part"]:
+        return {**healthy, "noticed": False, "why": "the same verdict without the fault"}
+    return answer
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -394,7 +426,7 @@ def short(entry, mutant):
     if entry is None or "error" in entry:
         return "not measured"
     if not entry["noticed"]:
-        return "no"
+        return "no, but the run stops" if "stopped" in entry else "no"
     if "part" not in entry:
         return "yes"
     return "right part" if entry["part"] == mutant.part else f"yes ({entry['part']})"
@@ -594,10 +626,10 @@ def columns(name):
     """Print a mutant's log beside the healthy one, from the runs that are kept."""
     import pandas as pd
 
-    mutant = everything()[name]
-    options = argparse.Namespace(retrain=False)
-    made = recipe(mutant)
-    pair = [trained(made, None, options), trained(made, name, options)]
+    made = recipe(everything()[name])
+    for each in (None, name):
+        examined(made, each, argparse.Namespace(retrain=False))
+    pair = [folder_of(made, each) for each in (None, name)]
     tables = [pd.read_csv(folder / "progress.txt", sep="\t") for folder in pair]
     rows = max(len(t) for t in tables)
     picked = sorted({0, 1, rows // 4, rows // 2, rows - 1})
