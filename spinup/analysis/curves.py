@@ -1,6 +1,7 @@
 """Learning curves as arrays: find run directories, read them and align their x values.
 
-`plot` and `compare` use this module. It opens only `progress.txt` and `config.json`, both as text.
+`plot` and `compare` use this module. It opens only `progress.txt`, `config.json` and, for columns
+that are not in `progress.txt`, `diagnostics.txt`, all as text.
 Reading 1,000 runs takes seconds, because only the requested columns are converted to numbers
 (`benchmarks/plot_reading.py`).
 """
@@ -128,7 +129,25 @@ def read_run(folder: Path, wanted: Collection[str]) -> Run:
     fields = [row.split("\t", last) for row in rows]  # only as far as the last column needed
     for name, place in places.items():
         run.columns[name] = _numbers([row[place] for row in fields], name, run.problems)
+    missing = [name for name in wanted if name not in places and name != "Performance"]
+    if missing and rows and "Epoch" in run.header:
+        _add_diagnostics(run, rows, missing)
     return run
+
+
+def _add_diagnostics(run: Run, rows: list[str], missing: Collection[str]) -> None:
+    """Add columns of `diagnostics.txt`; its rows belong to those of the same epochs."""
+    if not (run.folder / "diagnostics.txt").is_file():
+        return
+    header, lines, problems = _complete_rows(run.folder / "diagnostics.txt")
+    run.problems += problems
+    there = {fields[0]: fields for fields in (line.split("\t") for line in lines)}
+    place = run.header.index("Epoch")
+    epochs = [row.split("\t", place + 1)[place] for row in rows]
+    for name in (name for name in missing if name in header):
+        cells = [there[e][header.index(name)] if e in there else "nan" for e in epochs]
+        run.columns[name] = _numbers(cells, name, run.problems)
+    run.header += [name for name in header if name not in run.header]
 
 
 def read_rows(folder: Path) -> tuple[Run, list[str]]:
@@ -175,18 +194,18 @@ def checked_table(path: Path) -> tuple[str, bool]:
 
 
 def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
-    """Read a `progress.txt`: its header, its complete rows and its problems."""
+    """Read a table: its header, its complete rows and its problems."""
     try:
         text, changed = checked_table(path)
     except OSError as error:
-        return [], [], [f"progress.txt cannot be read ({error.strerror or error})"]
-    problems = [CHANGED] if changed else []
+        return [], [], [f"{path.name} cannot be read ({error.strerror or error})"]
+    problems = [CHANGED.replace("progress.txt", path.name)] if changed else []
     lines = text.split("\n")
     # A line without a newline is still being written: 12.3 may be the start of 12.345.
     if lines.pop():
-        problems.append("progress.txt ends in a half-written line, which is ignored")
+        problems.append(f"{path.name} ends in a half-written line, which is ignored")
     if not lines:
-        return [], [], problems or ["progress.txt is empty"]
+        return [], [], problems or [f"{path.name} is empty"]
     first = lines[0]
     tabs = first.count("\t")
     rows = [row for row in lines[1:] if row.count("\t") == tabs and row and row != first]
@@ -197,7 +216,7 @@ def _complete_rows(path: Path) -> tuple[list[str], list[str], list[str]]:
             if row.strip() and (row.count("\t") != tabs or row == first)
         ]
         if bad:
-            problems.append(f"progress.txt has damaged lines ({_few(bad)}), which are ignored")
+            problems.append(f"{path.name} has damaged lines ({_few(bad)}), which are ignored")
     if not rows:
         problems.append("there is no complete row yet")
     return first.split("\t"), rows, problems

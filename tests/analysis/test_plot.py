@@ -98,6 +98,24 @@ def test_performance_is_the_test_return_where_there_is_one(tmp_path):
     assert "Performance" not in other.columns
 
 
+def test_columns_of_the_diagnostics_belong_to_the_rows_of_the_same_epochs(tmp_path, capsys):
+    folder = write_run(tmp_path / "a_s0", curve([1.0, 2.0, 3.0]), "a")
+    table = "Epoch\tAverageEpRet\tQBias\n0\t9\t0.5\n2\t9\t-1.5\n"
+    (folder / "diagnostics.txt").write_text(table + "3\t9")
+    wanted = {"TotalEnvInteracts", "AverageEpRet", "QBias", "Missing"}
+    run = curves.read_run(folder, wanted)
+    assert run.columns["AverageEpRet"].tolist() == [1, 2, 3]  # not that of the other table
+    assert np.array_equal(run.columns["QBias"], [0.5, np.nan, -1.5], equal_nan=True)
+    assert "Missing" not in run.columns
+    assert run.problems == ["diagnostics.txt ends in a half-written line, which is ignored"]
+    assert curves.read_run(folder, {"AverageEpRet"}).problems == []  # it is not needed here
+    (drawn_to,) = plot.make_plots([str(tmp_path)], values="QBias", save=tmp_path / "q.svg")
+    assert drawn_to.stat().st_size > 1000
+    assert "diagnostics.txt ends" in capsys.readouterr().err
+    with pytest.raises(SpinupError, match="no run has a column QBia; did you mean QBias"):
+        plot.make_plots([str(tmp_path)], values="QBia")
+
+
 def test_folders_that_begin_with_a_dot_are_ignored(tmp_path):
     write_run(tmp_path / "x_s0", curve([1.0]))
     write_run(tmp_path / "x_s0" / ".old" / "001", curve([99.0]))
