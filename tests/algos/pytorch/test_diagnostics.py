@@ -11,7 +11,7 @@ from torch import nn
 
 from spinup.algos.common.diagnostics import explained_variance, ratio_columns, spread
 from spinup.algos.common.evaluation import Watched
-from spinup.algos.pytorch.common.diagnostics import TorchGauges, drift, grad_norm
+from spinup.algos.pytorch.common.diagnostics import TorchGauges, drift, grad_norm, pairs
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
@@ -169,13 +169,13 @@ def test_gradient_norm_is_that_of_the_gradients():
 def test_drift_is_relative_and_shrinks_with_every_target_update():
     ac = sac_core.MLPActorCritic(OBS, BOX, hidden_sizes=(4,))
     targ = target_copy(ac, "q1", "q2")
-    assert drift(ac, targ) == 0
+    assert drift(pairs(ac, targ)) == 0
     with torch.no_grad():
         for p in (*ac.q1.parameters(), *ac.q2.parameters()):
             p.mul_(2)
-    assert math.isclose(drift(ac, targ), 0.5, rel_tol=1e-6)
+    assert math.isclose(drift(pairs(ac, targ)), 0.5, rel_tol=1e-6)
     polyak_update(ac, targ, 0.5)
-    assert math.isclose(drift(ac, targ), 0.25, rel_tol=1e-6)
+    assert math.isclose(drift(pairs(ac, targ)), 0.25, rel_tol=1e-6)
 
 
 @torch.no_grad()

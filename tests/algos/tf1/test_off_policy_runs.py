@@ -100,12 +100,20 @@ def seeds(monkeypatch):
 
 
 def result(folder):
-    lines = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    clock = lines[0].index("Time")
+    table, diagnostics = (
+        without_clock(folder / name, clock)
+        for name, clock in (("progress.txt", "Time"), ("diagnostics.txt", "StepsPerSec"))
+    )
     state, _ = load_checkpoint(folder / "checkpoints")
+    state["kept"] = state.pop("diagnostics")["kept"]
     state = {k: x for k, x in state.items() if k not in ("seconds", "logger")}
-    table = [line[:clock] + line[clock + 1 :] for line in lines]
-    return SimpleNamespace(table=table, state=loaded(state), dir=folder)
+    return SimpleNamespace(table=table, diagnostics=diagnostics, state=loaded(state), dir=folder)
+
+
+def without_clock(path, clock):
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    i = lines[0].index(clock)
+    return [line[:i] + line[i + 1 :] for line in lines]
 
 
 def loaded(state):
@@ -227,6 +235,10 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     monkeypatch.setattr(Trouble, "left", 0)
     parts = train(algo, env, "parts", resume=True, **options)
     assert parts.table == whole.table
+    assert parts.diagnostics == whole.diagnostics and len(whole.diagnostics) == 5
+    columns = {*whole.diagnostics[0]}
+    assert {"GradNormPi", "GradNormQ", "UpdNormPi", "TargDrift", "DoneShare"} <= columns
+    assert ({"QPi", "QBias"} <= columns) == (case in ("ddpg", "td3", "sac"))
     np.testing.assert_equal(parts.state, whole.state)
     if "save_best" in options:
         infos = [

@@ -48,11 +48,16 @@ def variables(folder):
     return load_checkpoint(Path(folder) / "checkpoints")[0]["tracked"]["variables"]
 
 
-def table(folder):
-    """The text of progress.txt, without the column of the clock."""
-    rows = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    clock = rows[0].index("Time")
+def table(folder, name="progress.txt", clock="Time"):
+    """The text of a table, without the column of the clock."""
+    rows = [line.split("\t") for line in (folder / name).read_text().splitlines()]
+    clock = rows[0].index(clock)
     return [row[:clock] + row[clock + 1 :] for row in rows]
+
+
+def diagnostics(folder):
+    """The text of diagnostics.txt, without the column of the clock."""
+    return table(folder, "diagnostics.txt", "StepsPerSec")
 
 
 def same(one, other):
@@ -60,7 +65,7 @@ def same(one, other):
     mine, theirs = variables(one), variables(other)
     assert list(mine) == list(theirs)
     bits = all(x.tobytes() == theirs[name].tobytes() for name, x in mine.items())
-    return table(one) == table(other) and bits
+    return table(one) == table(other) and diagnostics(one) == diagnostics(other) and bits
 
 
 # ---- graph functions that users write, as for the original ------------------------------------
@@ -291,6 +296,10 @@ def test_the_same_seed_repeats_and_a_stopped_run_continues_exactly(train, tmp_pa
     Stopping.left = 0
     run(logger_kwargs=logger, resume=True)
     assert same(whole.dir, tmp_path / "stopped") and len(whole.rows) == 4
+    columns = {"RetMean", "AdvStd", "ExplVarOld", "GradNormV", "TermShare"}
+    ours = {"ExplVarNew", "RatioESS"}  # a user's graph is not called
+    assert columns | (set() if "own" in case else ours) <= {*diagnostics(whole.dir)[0]}
+    assert "own" not in case or not ours & {*diagnostics(whole.dir)[0]}
     if "own" not in case:  # only the library's networks are also saved as arrays
         folders = whole.dir, tmp_path / "stopped"
         (one, arrays), (other, same_arrays) = (

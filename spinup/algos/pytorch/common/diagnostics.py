@@ -32,11 +32,11 @@ class TorchGauges:
     """Measures a run's networks and optimizers (see `Gauges`)."""
 
     def __init__(self, run):
-        self.run, ac = run, getattr(run, "ac", nn.Module())
+        self.run, ac = run, getattr(run, "ac", nn.Module())  # a user's algorithm may have none
         # HER's networks see only part of the observation
         wrapped = hasattr(type(ac), "make_get_action") and isinstance(ac.net, nn.Module)
         self.net, self.inputs = (ac.net, ac.inputs) if wrapped else (ac, lambda obs: obs)
-        self.ours = all(
+        self.ours = hasattr(run, "ac") and all(
             type(module).__module__.startswith(("spinup.", "torch.nn.")) for module in ac.modules()
         )
         self.bytes = takes_bytes(ac)
@@ -50,13 +50,13 @@ class TorchGauges:
             (
                 (name.title(), part)
                 for name in ("pi", "q")
-                if isinstance(part := getattr(self.net, name, None), nn.Module)
+                if has_parameters(part := getattr(self.net, name, None))
             ),
             None,
         )
-        self.targ, self.source = run.tracked.get("ac_targ"), self.net
+        self.pairs = pairs(self.net, run.tracked.get("ac_targ"))
         if "pi_avg" in run.tracked:
-            self.targ, self.source = run.tracked["pi_avg"], getattr(self.net, "pi", None)
+            self.pairs = pairs(getattr(self.net, "pi", None), run.tracked["pi_avg"])
         forward = self.ours and not run.row.on_policy
         self.critics = [q for q in ("q", "q1", "q2") if forward and hasattr(self.net, q)]
         last = {m[-1] for m in self.net.modules() if isinstance(m, nn.Sequential) and len(m)}
@@ -74,7 +74,7 @@ class TorchGauges:
 
         Without a critic, an update is so quick that only a part of the rows is looked at.
         """
-        if not self.ours:
+        if not self.ours or not has_parameters(getattr(self.net, "pi", None)):
             return {}
         self.dead = []
         learns_v = "val" in batch and hasattr(self.net, "v")
@@ -97,8 +97,8 @@ class TorchGauges:
         if self.actor is not None:
             name, module = self.actor
             found[f"UpdNorm{name}"] = self._update_norm(module)
-        if isinstance(self.targ, nn.Module) and isinstance(self.source, nn.Module):
-            found["TargDrift"] = drift(self.source, self.targ)
+        if self.pairs:
+            found["TargDrift"] = drift(self.pairs)
         log_std = getattr(getattr(self.net, "pi", None), "log_std", None)
         if isinstance(log_std, nn.Parameter):
             found["LogStdMin"], found["LogStdMax"] = log_std.min(), log_std.max()
@@ -110,7 +110,7 @@ class TorchGauges:
         """Return the numbers as floats, with a single transfer from a GPU."""
         numbers = {name: x for name, x in found.items() if isinstance(x, torch.Tensor)}
         if numbers:
-            device = next(iter(numbers.values())).device
+            device = self.run.device
             stacked = torch.stack([x.to(device, torch.float32) for x in numbers.values()])
             found.update(zip(numbers, stacked.cpu().numpy().astype(float).tolist(), strict=True))
         return found
@@ -209,7 +209,11 @@ class TorchGauges:
 
     def _values(self, net, o, a):
         """Return every critic's value of these actions, (critics, B)."""
-        return torch.stack([self._value(getattr(net, name), o, a) for name in self.critics])
+        return torch.stack([self._value(critic, o, a) for critic in self._critics(net)])
+
+    def _critics(self, net):
+        """Return the critics of a target network, or of the network where there is no copy."""
+        return [getattr(net, name, getattr(self.net, name)) for name in self.critics]
 
     def _value(self, critic, o, a):
         if isinstance(critic, MLPQFunction):
@@ -226,17 +230,18 @@ class TorchGauges:
         alpha = 0.0 if temperature is None else temperature.log_alpha.exp()
         if pi is None:  # DQN
             double = self.run.config.get("base_kwargs", self.run.config).get("double_q", True)
-            return self._values(targ, o2, (net if double else targ).q(o2).argmax(-1))[0]
+            chooses = net.q if double else self._critics(targ)[0]
+            return self._values(targ, o2, chooses(o2).argmax(-1))[0]
         if isinstance(pi, MLPCategoricalActor):
             dist = pi(o2)[0]
-            q = torch.stack([getattr(targ, name)(o2) for name in self.critics]).amin(0)
+            q = torch.stack([critic(o2) for critic in self._critics(targ)]).amin(0)
             return (dist.probs * (q - alpha * dist.logits)).sum(-1)
         if isinstance(pi, MLPScaledGaussianActor):
             return net.q.v(o2)
         if isinstance(pi, SquashedGaussianMLPActor):
             a2, logp = pi(o2)
             return self._values(targ, o2, a2).amin(0) - alpha * logp
-        return self._values(targ, o2, targ.pi(o2)).amin(0)
+        return self._values(targ, o2, getattr(targ, "pi", pi)(o2)).amin(0)
 
     def _ratios(self, o, batch):
         """Return the columns of the ratios between the policy now and the one that acted."""
@@ -284,9 +289,20 @@ def grad_norm(optimizer):
     return (total / -torch.expm1(step * math.log(beta2))).sqrt()
 
 
-def drift(net, targ):
-    """Return the distance of a target network from its source, relative to the source's norm."""
+def has_parameters(module):
+    """Return whether this is a module that can learn."""
+    return isinstance(module, nn.Module) and next(module.parameters(), None) is not None
+
+
+def pairs(net, targ):
+    """Return the parameters of a target network, each with the network's; [] if it is none."""
+    if not (has_parameters(net) and has_parameters(targ)):
+        return []
     named = dict(net.named_parameters(remove_duplicate=False))
-    pairs = [(p, named[name]) for name, p in targ.named_parameters() if name in named]
-    now, then = (torch.cat([x.reshape(-1) for x in xs]) for xs in zip(*pairs, strict=True))
-    return (now - then).norm() / then.norm()
+    return [(p, named[name]) for name, p in targ.named_parameters() if name in named]
+
+
+def drift(pairs):
+    """Return the distance of a target network from its source, relative to the source's norm."""
+    targ, net = (torch.cat([x.detach().reshape(-1) for x in xs]) for xs in zip(*pairs, strict=True))
+    return (targ - net).norm() / net.norm()

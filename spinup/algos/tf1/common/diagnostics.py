@@ -1,7 +1,7 @@
 """The columns of `diagnostics.txt` that describe networks and optimizers in a graph.
 
 They are computed from the values of the variables and, if the library built the networks, by
-functions of the graph; a user's graph may count its calls, and measuring must change nothing.
+functions of the graph. A user's graph may count its calls, and measuring must change nothing.
 """
 
 import math
@@ -23,13 +23,13 @@ class TfGauges:
 
     def __init__(self, run):
         self.run, self.names = run, list(run.variables.names)
-        self.ours = run.config["actor_critic"].__module__.startswith("spinup.")
-        off_policy = self.ours and not run.row.on_policy
-        self.greedy = self.q = None
-        if off_policy and isinstance(run.action_space, Box):
-            ac, built = run.ac, run.ac.built
-            policy = layers.known(built["pi"])
-            critics = [layers.flat(built[name]) for name in ("q", "q1", "q2") if name in built]
+        ac = run.ac
+        policy = layers.known(ac.pi if run.row.on_policy else ac.built["pi"])
+        actor_critic = run.config["actor_critic"]
+        self.ours = policy is not None and actor_critic.__module__.startswith("spinup.")
+        self.q = None
+        if self.ours and not run.row.on_policy and isinstance(run.action_space, Box):
+            critics = [ac.built[name] for name in ("q", "q1", "q2") if name in ac.built]
             self.greedy = Function({"obs": ac.obs}, policy.mode)
             self.q = Function({"obs": ac.obs, "act": ac.act}, critics)
 
