@@ -192,7 +192,13 @@ def _target_distance(run: Record) -> Found | None:
         names = ["pi_optimizer"]
     rate = saved.optimizer(names[0]).lr
     # Adam moves a weight by about a tenth of the learning rate per step, to and fro.
-    near = math.sqrt(square / count) / (rate * math.sqrt(lag / 200)) if rate else math.inf
+    near = math.sqrt(square / count) / (rate * math.sqrt(lag / 200)) if rate else 1.0
+    if near > 60 and _target_updates(run, saved) >= 10 * lag:
+        return Found(
+            f"a weight of the target network lags behind by {near:.0f} times the learning rate "
+            f"(healthy: 2 to 8) after {saved.updates} updates, with polyak = {polyak:g}",
+            level="warning",
+        )
     if near < 0.5 and lag >= 20:
         return Found(
             f"the target network follows the network almost at once: a weight lags behind by "
@@ -230,7 +236,7 @@ class _Replay:
         if self.n < 200:
             raise Skip("the replay buffer has fewer than 200 transitions")
         obs, obs2 = (np.ascontiguousarray(rows[k]).reshape(self.n, -1) for k in ("obs", "obs2"))
-        self.same = (obs == obs2).all(1)
+        self.obs, self.same = obs, (obs == obs2).all(1)
         known = {row.tobytes() for row in obs}
         self.distinct = len(known) / self.n
         # Whether the next observation is the start of another transition: not at an episode's end.
@@ -254,13 +260,20 @@ class _Replay:
 
 def _continuity(run: Record) -> Found | None:
     replay = _Replay(run)
-    if replay.distinct < 0.5 and replay.same.mean() < 0.9:
-        raise Skip("observations repeat, so that transitions cannot be followed")
     if replay.same.mean() > 0.9:
         return Found(
             f"obs and obs2 are equal in {100 * replay.same.mean():.0f} % of the stored transitions",
             part="environment" if replay.distinct > 0.5 else "loop",
         )
+    still = (replay.obs[1:] == replay.obs[:-1]).all(1)
+    if replay.envs == 1 and replay.steps == 1 and still.mean() > 0.5:
+        return Found(
+            f"obs is the same as in the step before in {100 * still.mean():.0f} % of the stored "
+            "transitions: it is not advanced",
+            part="loop",
+        )
+    if replay.distinct < 0.5:
+        raise Skip("observations repeat, so that transitions cannot be followed")
     follows = float(replay.continues[replay.inner].mean())
     if follows < 0.5 and replay.length > 5 * replay.steps:
         return Found(
@@ -328,6 +341,27 @@ def _cut_as_death(replay: _Replay, done: np.ndarray, limit: float) -> Found | No
         return Found(
             f"{done[last[at_limit]].sum()} of {at_limit.sum()} episodes that were cut after "
             f"{limit:g} steps are stored as done"
+        )
+    return None
+
+
+def _discounts(run: Record) -> Found | None:
+    rows, n = run.saved.replay, int(run.number("n_step", 1))
+    if "discount" not in rows or n < 2:
+        raise Skip("rewards are not summed over several steps")
+    wanted = run.number("gamma") ** np.arange(1, n + 1)
+    found = rows["discount"].astype(float)
+    off = np.abs(found[:, None] - wanted).min(1) > 1e-5
+    full = np.abs(found - wanted[-1]) < 1e-5
+    if off.any():
+        return Found(
+            f"{off.sum()} of {len(found)} stored discounts are not a power of gamma, such as "
+            f"{found[off][0]:.5g}"
+        )
+    if full.mean() < 0.3:
+        return Found(
+            f"only {100 * full.mean():.0f} % of the stored discounts are gamma^{n} = "
+            f"{wanted[-1]:.5g}; most are {np.median(found):.5g}"
         )
     return None
 
@@ -625,6 +659,17 @@ RULES = (
         check=_continuity,
         algorithms=_WITH_REPLAY,
         needs=("EpLen",),
+        **_EXACT,
+    ),
+    Rule(
+        "C27",
+        "n-step discounts",
+        part="returns",
+        limit="the stored discounts are gamma to the number of summed rewards, mostly gamma^n",
+        why="After n rewards, the value that follows is n steps away.",
+        advice="Multiply the next value by gamma to the power of the number of rewards.",
+        check=_discounts,
+        algorithms=("dqn",),
         **_EXACT,
     ),
     Rule(

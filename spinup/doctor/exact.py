@@ -414,6 +414,57 @@ def _gain(run: Record) -> Found | None:
     )
 
 
+def _ends(run: Record) -> Found | None:
+    died, length, limit = run.column("TermShare"), run.column("EpLen"), run.limit
+    if not math.isfinite(limit) or run.goal:
+        raise Skip("no time limit is recorded, or the environment ends episodes at goals")
+    rows = np.flatnonzero((died == 0) & (length < limit * 0.999))
+    if len(rows) >= max(3, 0.2 * run.rows):
+        row = int(rows[-1])
+        return Found(
+            f"no episode of epoch {run.epoch(row)} terminated, but they have {length[row]:.4g} "
+            f"steps on average and are cut only after {limit:g} ({len(rows)} of {run.rows} epochs)",
+            run.span(rows),
+        )
+    rows = np.flatnonzero((died > 0) & (length >= limit))
+    if len(rows) >= max(3, 0.2 * run.rows):
+        row = int(rows[-1])
+        return Found(
+            f"every episode of epoch {run.epoch(row)} lasts until the limit of {limit:g} steps, "
+            f"but {100 * died[row]:.0f} % of the ends count as deaths",
+            run.span(rows),
+        )
+    return None
+
+
+def _after_cut(run: Record) -> Found | None:
+    """Without deaths, every sum of rewards ends with a value, which bounds all returns."""
+    _scaled(run)
+    gamma = run.number("gamma")
+    low, high = run.column("RewMin"), run.column("RewMax")
+    least, most = run.column("RetMin"), run.column("RetMax")
+    worst, best = run.column("MinVVals"), run.column("MaxVVals")
+    envs = max(1.0, run.number("num_envs", 1)) * max(1.0, run.number("shards", 1))
+    steps = int(min(run.limit, run.number("steps_per_epoch") / envs))
+    power = gamma ** np.arange(1, max(2, min(steps, 5000)) + 1)[:, None]  # (n, 1)
+    sums = (1 - power) / (1 - gamma) if gamma < 1 else np.arange(1, len(power) + 1)[:, None]
+    margin = 0.25 * (best - worst) + 1e-3 * (np.abs(best) + np.abs(worst)) + 1e-3
+    floor = (low * sums + power * (worst - margin)).min(0)
+    top = (high * sums + power * (best + margin)).max(0)
+    bad = (run.column("TermShare") == 0) & ((least < floor) | (most > top))
+    bad &= np.abs(worst + best) > 10 * np.maximum(np.abs(low), np.abs(high))
+    rows = np.flatnonzero(bad)
+    if len(rows) < 3:
+        return None
+    row = int(rows[-1])
+    return Found(
+        f"no episode of epoch {run.epoch(row)} terminated, so every return ends with a value "
+        f"between {worst[row]:.4g} and {best[row]:.4g}, but returns range from {least[row]:.4g} to "
+        f"{most[row]:.4g}: the value after a cut is missing ({len(rows)} epochs)",
+        run.span(rows),
+    )
+
+
 RULES = (
     Rule(
         "X1",
@@ -694,6 +745,36 @@ RULES = (
         _gain,
         algorithms=ON_POLICY,
         needs=("SurrGain", "KL"),
+        cheap=True,
+    ),
+    Rule(
+        "X20",
+        "ends of episodes",
+        1,
+        "error",
+        "episode-ends",
+        "episodes that end before their limit terminate, and those that last until it do not",
+        "An episode ends because it terminates, or because a limit cuts it. If none counts as "
+        "terminated, all must be as long as the limit, and the reverse.",
+        "Keep terminated and truncated apart from the environment to the buffer. An environment "
+        "that truncates by itself, before its limit, is an exception.",
+        _ends,
+        needs=("TermShare", "EpLen"),
+        cheap=True,
+    ),
+    Rule(
+        "X21",
+        "value after a cut",
+        1,
+        "error",
+        "episode-ends",
+        "in an epoch without deaths, returns lie within what rewards and values allow",
+        "A path that was cut would have gone on: its return ends with the value of its last "
+        "observation. Without that value, the limit looks like death.",
+        "Bootstrap from V(last observation) where a path was cut by a limit or by the epoch's end.",
+        _after_cut,
+        algorithms=("vpg", "trpo", "ppo"),
+        needs=("TermShare", "RewMin", "RewMax", "RetMin", "RetMax", "MinVVals", "MaxVVals"),
         cheap=True,
     ),
 )

@@ -296,6 +296,41 @@ def _value_blind(run: Record) -> Found | None:
     )
 
 
+def _advantages(run: Record) -> Found | None:
+    run.need_rows(5)
+    std = run.column("AdvStd") + 1e-6
+    mean = run.column("AdvMean") / std
+    off = (run.column("RetMean") - run.column("AverageVVals")) / std
+    outside = np.maximum(mean - np.maximum(off, 0), np.minimum(off, 0) - mean)
+    rows = np.flatnonzero((outside > 0.5) & (run.column("AdvStd") > 1e-3))
+    if len(rows) < 3:
+        return None
+    row = int(rows[np.argmax(outside[rows])])
+    return Found(
+        f"advantages average {mean[row]:+.2f} standard deviations in epoch {run.epoch(row)}, where "
+        f"returns exceed values by {off[row]:+.2f} (outside by more than 0.5 in {len(rows)} of "
+        f"{run.rows} epochs; healthy: below 0.2)",
+        run.span(rows),
+    )
+
+
+def _clock(run: Record) -> Found | None:
+    run.need_rows(5)
+    lengths = run.column("EpLen")
+    lengths = lengths[np.isfinite(lengths)]
+    died = run.column("TermShare")
+    if len(lengths) < 5 or np.ptp(lengths) > 0 or lengths[0] <= 10:
+        return None
+    ended = died[np.isfinite(died) & (died + run.column("CutShare") > 0)]
+    if not len(ended) or not (ended > 0).all() or np.nanmax(run.column("CutShare")) > 0:
+        return None
+    return Found(
+        f"every episode terminates after exactly {lengths[0]:g} steps: a time limit that is "
+        "reported as a death",
+        run.span([0, -1]),
+    )
+
+
 # ------------------------------------------------------------------------------------------ critics
 
 
@@ -913,5 +948,34 @@ RULES = (
         _small_steps,
         algorithms=("trpo",),
         needs=("KL",),
+    ),
+    Rule(
+        "S40",
+        "advantages",
+        1,
+        "warning",
+        "returns",
+        "the mean advantage lies between 0 and the mean of return minus value, within half a "
+        "standard deviation",
+        "GAE averages over advantages of all horizons. All of them are small where values fit the "
+        "returns, and none exceeds the return minus the value by much.",
+        "Check the TD error r + gamma V(s') - V(s): which V is taken where, and what follows the "
+        "last step.",
+        _advantages,
+        algorithms=("vpg", "trpo", "ppo"),
+        needs=("AdvMean", "AdvStd", "RetMean", "AverageVVals"),
+    ),
+    Rule(
+        "S41",
+        "death by the clock",
+        1,
+        "warning",
+        "environment",
+        "episodes that all have the same length are truncated, not terminated",
+        "An end that comes at the same step whatever the policy does is a time limit. Reported as "
+        "terminated, it teaches that nothing follows.",
+        "Return truncated=True at the limit, or let gymnasium.make do it with max_episode_steps.",
+        _clock,
+        needs=("EpLen", "TermShare", "CutShare"),
     ),
 )

@@ -190,6 +190,11 @@ def _value_at(run: Record) -> Found | None:
     )
 
 
+def _steady(returns: np.ndarray) -> bool:
+    """Whether the returns of played episodes agree well enough to be compared."""
+    return len(returns) >= 3 and bool(returns.std() < 0.5 * abs(returns.mean()))
+
+
 def _as_logged(run: Record) -> Found | None:
     played = _played(run)
     if run.has("AverageTestEpRet"):
@@ -206,6 +211,13 @@ def _as_logged(run: Record) -> Found | None:
     noise = math.sqrt(own.var() / len(own) + recent.var()) + 0.02 * abs(float(recent.mean()))
     lost = float(recent.min()) - float(own.mean())
     gained = float(recent.mean()) - float(base)
+    won = float(own.mean()) - float(recent.max())
+    if run.has("AverageTestEpRet") and won > 3 * noise and won > max(gained, 0.0) and _steady(own):
+        return Found(
+            f"the saved policy returns {own.mean():.4g}, but test episodes returned only "
+            f"{recent.mean():.4g} in the last epochs: they do not play the policy alone",
+            part="exploration",
+        )
     if lost <= 3 * noise or lost <= 0.5 * gained or gained <= 0:
         return None
     return Found(
@@ -309,6 +321,13 @@ def _acting(run: Record) -> Found | None:
             raise Skip("many actions were clipped")
     surprise = float(-(logp + entropy).mean())
     scale = max(1.0, float(run.act_dim)) if run.action_space.get("type") == "Box" else 0.7
+    if surprise < -0.5 * abs(float(entropy.mean())) and surprise < -0.3 * scale:
+        return Found(
+            f"the actions of the last {len(logp)} steps have a log-probability of "
+            f"{logp.mean():.3g}, although the policy's entropy is {entropy.mean():.3g}: the "
+            "log-probabilities are not those of the distribution",
+            part="policy-loss",
+        )
     if surprise <= scale:
         return None
     return Found(

@@ -98,6 +98,16 @@ def entropy_grows(c, config):
     c["Entropy"] = np.linspace(0.9, 2.5, ROWS)
 
 
+def cut_is_death(c, config):
+    c["TermShare"][LATE], c["EpLen"][LATE] = 0, 500
+    c["MinVVals"][LATE], c["AverageVVals"][LATE], c["MaxVVals"][LATE] = 40, 50, 60
+    c["RetMin"][LATE] = 1
+
+
+def clock(c, config):
+    c["EpLen"][:], c["CutShare"][:], c["TermShare"][:] = 200, 0, 0.9
+
+
 # id: (algorithm, space or None, what plants the fault, part or None)
 PLANTS = {
     "X1": [
@@ -160,6 +170,11 @@ PLANTS = {
     "X17": [("ppo", None, put("LossV", lambda c: c["LossV"] * 1.5), "value-loss")],
     "X18": [("reinforce", None, put("Baseline", 10.0), "returns")],
     "X19": [("vpg", None, put("SurrGain", -0.01), "policy-loss")],
+    "X20": [
+        ("ppo", None, put("TermShare", 0.0), "episode-ends"),
+        ("ppo", None, put("EpLen", 500.0), "episode-ends"),
+    ],
+    "X21": [("ppo", None, cut_is_death, "episode-ends")],
     "S1": [
         ("ppo", None, lambda c, config: flat(c), None),
         ("sac", None, lambda c, config: flat(c), None),
@@ -214,6 +229,8 @@ PLANTS = {
     "S36": [("ppo", None, wrapped, "normalizer")],
     "S37": [("ppo", None, setting(max_ep_len=400), "environment")],
     "S38": [("acer", None, put("KL", lambda c: np.geomspace(0.01, 3, ROWS)), "targets")],
+    "S40": [("ppo", None, put("AdvMean", lambda c: 2 * c["AdvStd"]), "returns")],
+    "S41": [("ppo", None, clock, "environment")],
     "S39": [("trpo", None, put("KL", 0.002), "policy-step")],
 }
 CASES = [(name, *case) for name, cases in PLANTS.items() for case in cases]
