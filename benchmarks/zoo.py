@@ -85,8 +85,11 @@ RECIPES = {
         "CartPole-v1",
         {
             "steps_per_epoch": 1000,
-            "epochs": 20,
+            "epochs": 15,
             "ac_kwargs": SMALL,
+            "q_lr": 1e-3,
+            "anneal_lr": False,
+            "updates_per_step": 0.5,
             "eps_steps": 5000,
             "update_after": 500,
             "start_steps": 500,
