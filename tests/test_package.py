@@ -132,6 +132,8 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import spinup, spinup.run;"
         "print(spinup.__file__); spinup.run.main(['docs', 'ppo', '--path']);"
+        "assert spinup.run.main(['exercise', 'start', 'tools.linear_schedule']) == 0;"
+        "assert spinup.run.main(['exercise', 'check', 'tools.linear_schedule']) == 1;"
         "sys.exit(spinup.run.main(['help']))"
     )
     done = subprocess.run(
@@ -146,6 +148,7 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
     assert module == str(tmp_path / "spinup" / "__init__.py")
     assert page == str(tmp_path / "spinup" / "manual" / "algorithms" / "ppo.html")
     assert Path(page).read_text() == "<h1>PPO</h1>"
+    assert "linear_schedule is still to be written" in done.stdout
 
 
 def test_every_folder_with_modules_is_a_package(repo_root):

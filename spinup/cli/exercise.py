@@ -219,7 +219,7 @@ def solution(words: Sequence[str]) -> int:
         progress.update(task.id, change)
     print(text)
     if task.page:
-        print(f"\nRead more: {task.page}")
+        print(f"\nRead more: spinup docs {task.page}")
     return 0
 
 

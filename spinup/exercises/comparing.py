@@ -63,8 +63,8 @@ def compare(exercise: Exercise, shown: str, expected: Leaf, got: Leaf, place: st
         raise Difference(f"{shown}: {label}{text}")
     if wrong.any():
         whole = expected.kind == got.kind == "int"
-        values = [leaf.value.astype(int) if whole else leaf.value for leaf in (expected, got)]
-        raise Difference(_numbers(shown, place, *values, wrong))
+        right, found = (x.value.astype(int) if whole else x.value for x in (expected, got))
+        raise Difference(_numbers(shown, place, right, found, wrong))
 
 
 def check_type(exercise: Exercise, expected: Leaf, got: Leaf, place: str, strict: bool) -> None:

@@ -200,9 +200,10 @@ def _snapshot(named: Mapping[str, Any], leave_out: Sequence[str]) -> dict[str, A
 def _what_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     for place, old in before.items():
         new = after.get(place)
-        if (old is None) != (new is None) or (
-            old is not None and (old.shape != new.shape or not _same_values(old, new))
-        ):
+        if old is None or new is None:
+            if old is not new:
+                return place
+        elif old.shape != new.shape or not _same_values(old, new):
             return place
     return next((place for place in after if place not in before), "")
 
@@ -268,7 +269,7 @@ def _grads(result: Any, inputs: Mapping[str, Any]) -> dict[str, Leaf] | str:
             "the result has no gradient: something in it was detached, or went through .item(), "
             ".numpy() or torch.no_grad()"
         )
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for name, x in inputs.items():
         tensors |= dict(x.named_parameters(name)) if is_module(x) else {name: x}
     weights = torch.linspace(1, 2, loss.numel(), dtype=loss.dtype).reshape(loss.shape)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from spinup import registry
 from spinup.exercises import catalogue
 from spinup.exercises.exercise import RIGHT, WRONG, Exercise, NotYetWritten, resolve
 from spinup.exercises.judge import examine
@@ -102,3 +103,10 @@ def test_the_solution_is_the_source_of_the_reference(task):
     name = task.reference.rpartition(":")[2]
     assert re.search(rf"^(def|class) {name}\b", text, re.M)
     assert task.reference.partition(":")[0].replace(".", "/") in text
+
+
+def test_every_page_to_read_exists(repo_root):
+    docs = repo_root / "docs"
+    known = {p.relative_to(docs).with_suffix("").as_posix() for p in docs.rglob("*.md")}
+    known |= {f"algorithms/{row.name}" for row in registry.ROWS}  # made from the READMEs
+    assert {task.page for task in ALL.values() if task.page} <= known

@@ -1102,7 +1102,7 @@ log-likelihood of each row of x under a Gaussian with independent dimensions. Th
     module=f"{_SET_1}.exercise1_1",
     answers=(f"{_SET_1}_solutions.exercise1_1_soln:gaussian_likelihood",),
     algorithms=("vpg", "trpo", "ppo"),
-    page="spinningup/exercises",
+    page="exercises",
 )
 
 ORIGINAL_1_2 = Original(
@@ -1132,7 +1132,7 @@ run `python exercise1_2.py --train`.
         f"{_SET_1}_solutions.exercise1_2_soln:MLPGaussianActor",
     ),
     algorithms=("ppo",),
-    page="spinningup/exercises",
+    page="exercises",
 )
 
 EXERCISES = (
