@@ -19,6 +19,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from spinup.envs.make import env_maker
 from spinup.exercises import recorded, zoo
 from spinup.exercises.catalogue import load
 from spinup.exercises.exercise import resolve
@@ -26,7 +27,7 @@ from spinup.exercises.experiments import Experiment
 
 # healthy runs -> algorithm, arguments, and the faults that are recorded with the same arguments
 CARTPOLE = {
-    "env_fn": "CartPole-v1",
+    "env_name": "CartPole-v1",
     "ac_kwargs": {"hidden_sizes": [32, 32]},
     "steps_per_epoch": 1000,
     "num_threads": 1,
@@ -34,7 +35,7 @@ CARTPOLE = {
 }
 PENDULUM = {
     **CARTPOLE,
-    "env_fn": "Pendulum-v1",
+    "env_name": "Pendulum-v1",
     "epochs": 4,
     "start_steps": 500,
     "update_after": 500,
@@ -82,7 +83,7 @@ BUGS = {
         "her",
         {
             **CARTPOLE,
-            "env_fn": "spinup/BitFlip-v0",
+            "env_name": "spinup/BitFlip-v0",
             "env_kwargs": {"n": 6},
             "epochs": 4,
             "start_steps": 300,
@@ -123,13 +124,15 @@ def record_experiment(task):
 def record_bug(healthy, mutant=None):
     """Make three runs, with a fault or without, and keep all columns."""
     algo, settings, _ = BUGS[healthy]
+    arguments = dict(settings)
+    arguments["env_fn"] = env_maker(arguments.pop("env_name"), arguments.pop("env_kwargs", None))
     train = resolve(f"spinup.algos.pytorch.{algo}.{algo}:{algo}")
     runs = []
     for seed in range(SEEDS):
         folder = Path(tempfile.mkdtemp(prefix="record-"))
         fault = zoo.applied(mutant) if mutant else contextlib.nullcontext()
         with fault:
-            train(**settings, seed=seed, logger_kwargs={"output_dir": str(folder)}, overwrite=True)
+            train(**arguments, seed=seed, logger_kwargs={"output_dir": str(folder)}, overwrite=True)
         header, *rows = (
             line.split("\t") for line in folder.joinpath("progress.txt").read_text().splitlines()
         )
@@ -137,18 +140,18 @@ def record_bug(healthy, mutant=None):
         keep = [i for i, name in enumerate(header) if name not in NOT_SHIPPED]
         columns = tuple(header[i] for i in keep)
         table = tuple(tuple(float(row[i]) for i in keep) for row in rows)
-        config = {"env": settings["env_fn"], **_plain(settings)}
+        config = {"env": settings["env_name"], **_plain(settings)}
         group = "faulty" if mutant else "healthy"
         runs.append(recorded.RecordedRun(group, seed, config, columns, table))
     return recorded.save(f"bug-{mutant}" if mutant else healthy, runs)
 
 
 def _env(task):
-    return task.settings.get("env_fn") or task.measure.partition(":")[2]
+    return task.settings.get("env_name") or task.measure.partition(":")[2]
 
 
 def _plain(settings):
-    return {key: value for key, value in settings.items() if key != "env_fn"}
+    return {key: value for key, value in settings.items() if key not in ("env_fn", "env_name")}
 
 
 def main():

@@ -238,8 +238,10 @@ class Experiment(Task):
         """Return where the runs of all arms are: the learner's own, or the shipped ones."""
         for name in (OWN, SHIPPED):
             place = folder / name
+            # training that was interrupted has a log, but it has not marked its end
+            mark = ".finished" if name == OWN and self.algo else "progress.txt"
             if all(
-                len(list((place / recorded.slug(arm)).glob("*/progress.txt"))) >= self.seeds
+                len(list((place / recorded.slug(arm)).glob(f"*/{mark}"))) >= self.seeds
                 for arm in self.names
             ):
                 return place

@@ -1,5 +1,6 @@
 """Experiments: a prediction before the runs, shipped runs, and what the data say."""
 
+import inspect
 import json
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 
 from spinup.cli.exercise import main
 from spinup.exercises import catalogue, measures, recorded
+from spinup.exercises.exercise import resolve
 from spinup.exercises.experiments import Arm, Experiment, best_arm, trend, worst_arm
 from spinup.utils.errors import SpinupError
 
@@ -45,6 +47,15 @@ def test_an_experiment_is_complete(task):
     assert bool(task.algo) != bool(task.measure)
     assert set(task.choices) - {"unclear"} <= {*task.names, "rises", "falls", "same"}
     assert all(len(text) < 90 for text in task.choices.values())
+
+
+@pytest.mark.parametrize("task", [t for t in EXPERIMENTS if t.algo], ids=lambda task: task.id)
+def test_the_training_function_takes_the_arguments(task):
+    train = resolve(f"spinup.algos.pytorch.{task.algo}.{task.algo}:{task.algo}")
+    given = {key.partition(":")[0] for key in task.settings}
+    varied = {key for arm in task.arms for key in arm.settings}
+    known = {*inspect.signature(train).parameters, "env_name", "env_kwargs"}
+    assert "env_fn" not in given and given | varied <= known
 
 
 def test_at_least_four_experiments_have_shipped_runs():
@@ -146,12 +157,14 @@ def test_an_experiment_with_training_makes_a_grid(here):
         catalogue.find("vpg.exp_train_v_iters"),
         seeds=2,
         arms=(Arm("0", {"train_v_iters": 0}), Arm("1", {"train_v_iters": 1})),
-        settings={"env_fn": "CartPole-v1", "steps_per_epoch": 60, "epochs": 2, "num_threads": 1},
+        settings={"env_name": "CartPole-v1", "steps_per_epoch": 60, "epochs": 2, "num_threads": 1},
     )
     task.make_runs(here / "runs")
     assert task.runs_folder(here) == here / "runs"
     found = sorted(p.parent.name for p in here.glob("runs/*/*/progress.txt"))
     assert found == ["0_s0", "0_s1", "1_s0", "1_s1"]
+    here.joinpath("runs/1/1_s1/.finished").unlink()  # as if it had been interrupted
+    assert task.runs_folder(here) is None
 
 
 def pair(x, y, verdict="established"):

@@ -113,7 +113,7 @@ the higher return?
     seeds=8,
     algo="vpg",
     settings={
-        "env_fn": "CartPole-v1",
+        "env_name": "CartPole-v1",
         "steps_per_epoch": 1000,
         "epochs": 20,
         "pi_lr": 0.01,
@@ -162,7 +162,7 @@ CartPole, 15 epochs of 1000 steps. Which is clearly WORSE than the other two?
     decide=worst_arm,
     algo="trpo",
     settings={
-        "env_fn": "CartPole-v1",
+        "env_name": "CartPole-v1",
         "steps_per_epoch": 1000,
         "epochs": 15,
         "vf_lr": 0.003,
@@ -181,6 +181,55 @@ it. The line search is the second safety: see BacktrackIters.
         "The step length is proportional to sqrt(delta): 0.001 steps are 10 times shorter than "
         "those of 0.1.",
         "Compare the return after the same number of updates, not at the end of learning.",
+    ),
+)
+
+CLIP = Experiment(
+    id="ppo.exp_clip",
+    title="what does clipping do without the early stop?",
+    set=4,
+    minutes=20,
+    difficulty=3,
+    algorithms=("ppo",),
+    page="algorithms/ppo",
+    task="""
+PPO has two brakes: the clipped ratio, and the early stop by KL divergence. Switch the early stop
+off, raise the policy's learning rate to 0.003, and compare clip_ratio = 0.02, 0.2 and 10 (no
+clipping at all) on CartPole, 12 epochs of 1000 steps with 80 gradient steps each. Which is clearly
+WORSE than the other two?
+""",
+    choices={
+        "0.02": "0.02: the policy hardly moves",
+        "0.2": "0.2, the default",
+        "10": "10: nothing holds the policy back",
+        UNCLEAR: "none is established to be worse than both others",
+    },
+    arms=tuple(Arm(str(c), {"clip_ratio": c}) for c in (0.02, 0.2, 10)),
+    value="AverageEpRet",
+    seeds=6,
+    decide=worst_arm,
+    algo="ppo",
+    settings={
+        "env_name": "CartPole-v1",
+        "steps_per_epoch": 1000,
+        "epochs": 12,
+        "pi_lr": 0.003,
+        "target_kl": None,
+        "num_threads": 1,
+        "save_freq": 1000,
+    },
+    seconds=10,
+    lesson="""
+Clipping takes the gradient away from rows whose ratio has moved far enough, so it limits an epoch's
+step without measuring it. 0.02 stops most rows after a few gradient steps, and 10 never stops one.
+The column KL shows how far each arm really moved. CartPole forgives long steps more than most
+tasks do: a bad policy costs a few short episodes, and the next batch corrects it.
+""",
+    hints=(
+        "Eighty gradient steps on the same batch: what does the last of them still know?",
+        "Clipping removes the gradient of rows that have moved far enough. With 10, no row ever "
+        "is.",
+        "Look at the column KL of the runs: how far does the policy move in one epoch?",
     ),
 )
 
@@ -209,7 +258,7 @@ without noise. Which is best?
     last=1,
     algo="ddpg",
     settings={
-        "env_fn": "Pendulum-v1",
+        "env_name": "Pendulum-v1",
         "ac_kwargs:hidden_sizes": (32, 32),
         "steps_per_epoch": 1000,
         "epochs": 5,
@@ -230,6 +279,57 @@ sparse, no noise means that what was not found in the random start is never foun
         "Tests are without noise. Only the data in the buffer differs.",
         "Which actions does the critic know about if the policy never deviates?",
         "Five seeds, three arms: how large must a difference be to be established?",
+    ),
+)
+
+ALPHA = Experiment(
+    id="sac.exp_alpha",
+    title="how much should randomness be worth?",
+    set=7,
+    minutes=25,
+    difficulty=3,
+    algorithms=("sac",),
+    page="algorithms/sac",
+    task="""
+SAC adds alpha times the entropy to every reward. A step of Pendulum costs between 0 and 16. Compare
+alpha = 0.01, 0.2 and 10, 5 epochs of 1000 steps, by the return of tests without sampling. Which is
+clearly WORSE than the other two?
+""",
+    choices={
+        "0.01": "0.01: the policy stops exploring too early",
+        "0.2": "0.2, the default",
+        "10": "10: the policy is paid more for randomness than for swinging up",
+        UNCLEAR: "none is established to be worse than both others",
+    },
+    arms=tuple(Arm(str(alpha), {"alpha": alpha}) for alpha in (0.01, 0.2, 10)),
+    value="AverageTestEpRet",
+    seeds=5,
+    last=1,
+    decide=worst_arm,
+    algo="sac",
+    settings={
+        "env_name": "Pendulum-v1",
+        "ac_kwargs:hidden_sizes": (32, 32),
+        "steps_per_epoch": 1000,
+        "epochs": 5,
+        "start_steps": 500,
+        "update_after": 500,
+        "batch_size": 64,
+        "num_test_episodes": 5,
+        "num_threads": 1,
+        "save_freq": 1000,
+    },
+    seconds=30,
+    lesson="""
+Only the ratio of reward to alpha matters: alpha = 10 on Pendulum is alpha = 1 with rewards that are
+ten times smaller. Compare AverageLogPi of the arms: it shows how random each policy stayed. A test
+takes the most likely action, so even a random policy may do well in it if its mean is right.
+""",
+    hints=(
+        "Compare alpha times the entropy of the uniform policy, log 4 here, with a step's reward.",
+        "The uniform policy on (-2, 2) has an entropy of 1.39, so alpha = 10 pays up to 14 per "
+        "step for being random.",
+        "What does the policy's gradient look like if that bonus is as large as the reward?",
     ),
 )
 
@@ -272,6 +372,50 @@ independent estimate: it is near zero for every n.
     ),
 )
 
+TRUNCATION = Experiment(
+    id="acer.exp_c",
+    title="where to truncate importance weights",
+    set=9,
+    minutes=25,
+    difficulty=4,
+    algorithms=("acer",),
+    page="algorithms/acer",
+    task="""
+ACER truncates importance weights at c and lets the critic account for the rest. Compare c = 1 with
+c = 10, the default, on CartPole, 8 epochs of 1000 steps. Which reaches the higher return?
+""",
+    choices={
+        "1": "1: less variance",
+        "10": "10: less depends on a critic that is still wrong",
+        UNCLEAR: "these runs cannot establish a difference",
+    },
+    arms=tuple(Arm(str(c), {"c": c}) for c in (1, 10)),
+    value="AverageEpRet",
+    seeds=6,
+    last=3,
+    algo="acer",
+    settings={
+        "env_name": "CartPole-v1",
+        "steps_per_epoch": 1000,
+        "epochs": 8,
+        "num_test_episodes": 0,
+        "num_threads": 1,
+        "save_freq": 1000,
+    },
+    seconds=20,
+    lesson="""
+Look at ClipFrac first: it is the fraction of weights above c. If hardly any weight is, the two
+settings do nearly the same, and no number of seeds will separate them. Weights grow with the
+distance between the current policy and the one that acted, so c matters more with a large replay
+buffer and a fast policy.
+""",
+    hints=(
+        "When does c matter at all? Only where a ratio exceeds it.",
+        "A ratio of 10 means that the policy now likes the action ten times as much as before.",
+        "With two actions, pi is at most 1, so a ratio above 10 needs mu below 0.1.",
+    ),
+)
+
 BIT_FLIP = Experiment(
     id="her.exp_bitflip",
     title="where plain DQN stops",
@@ -296,7 +440,7 @@ Which has the higher success rate in tests?
     last=1,
     algo="her",
     settings={
-        "env_fn": "spinup/BitFlip-v0",
+        "env_name": "spinup/BitFlip-v0",
         "env_kwargs:n": 8,
         "ac_kwargs:hidden_sizes": (64,),
         "steps_per_epoch": 2000,
@@ -377,8 +521,11 @@ EXERCISES = (
     BASELINE,
     TRAIN_V,
     DELTA,
+    CLIP,
     ACT_NOISE,
+    ALPHA,
     EQUAL_ACTIONS,
+    TRUNCATION,
     BIT_FLIP,
     POWER,
 )
