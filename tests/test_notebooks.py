@@ -17,7 +17,7 @@ NOTEBOOKS = [
 ]
 
 
-def execute(file, folder, timeout=60):
+def execute(file, folder, timeout=300):
     """Run a notebook in `folder`; nbclient raises what a cell raises."""
     notebook = jupytext.read(file, fmt="md:myst")
     with pytest.MonkeyPatch.context() as patch:
