@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak zoo speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak probe zoo speed scaling peers clean
 .PHONY: docs figures wheel docs-test browser
 
 help: ## show this list
@@ -76,6 +76,9 @@ attack: $(STAMP) ## attack files and processes; fails if a promise in docs/guara
 
 soak: $(STAMP) ## kill and resume runs until something differs
 	$(BIN)/python benchmarks/soak.py
+
+probe: $(STAMP) ## run all ten algorithms through all probes; none may have a fault
+	$(BIN)/python -m spinup.run probe all
 
 zoo: $(STAMP) ## measure which bugs of the zoo the tests, doctor and probe notice
 	$(BIN)/python benchmarks/zoo.py

@@ -33,6 +33,7 @@ TOOLS = {
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
     "doctor": ("spinup.cli.doctor", "examine runs: why they may not learn"),
+    "probe": ("spinup.cli.probe", "find the broken part of an algorithm, yours or ours"),
     "runs": ("spinup.cli.runs", "list runs: status, epochs, return, age, how to continue"),
     "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),
