@@ -1,7 +1,8 @@
 """The tree of probes: simple ones first, and a verdict from the first that fails.
 
 The stages are: values, actions, the algorithm's own parts, and the contract of a training function.
-All probes of a stage run, because their pattern names the part; a stage with a fault is the last.
+All probes of values run, because their pattern names the part. The other stages end with the first
+fault, and a stage with a fault is the last.
 A probe fails if two seeds fail; if one of two fails, a third decides.
 """
 
@@ -73,6 +74,8 @@ def probe(
             tell(result)
             if fault is not None:
                 faults[key] = fault
+                if not isinstance(stage, _Values):
+                    break  # what follows needs what just failed
         if faults:
             report.verdict = _verdict(faults, stage, subject)
             break

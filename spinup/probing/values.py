@@ -176,25 +176,20 @@ def _constant(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
 
 def _observation(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
     low, high = (found["Observation"].got.get(o, math.nan) for o in (-1.0, 1.0))
-    off_policy = subject.kind != "on"
-    near = found.get("Neighbours")
     if abs(low) < 0.2 and abs(high - 1.0) < 0.2:
         return Fault("value-loss", f"{said}: the critic cannot return negative values")
-    if near is not None and near.got and abs(high - low) < 0.6:
-        # In an episode of two steps with equal rewards, a shift by one row shows only in the last.
-        last = near.got.get(1.0, 0.0) - near.got.get(-1.0, 0.0)
-        first = near.got.get(0.5, 0.0) - near.got.get(-0.5, 0.0)
-        if first > 1.2 and abs(last) < 1.0:
+    if abs(high - low) < 0.6:
+        ends = found.get("Termination")
+        if ends is not None and ends.passed:  # its rewards are all the same
             return Fault(
-                "replay" if off_policy else "loop",
-                f"{said}, and in Neighbours only the last steps are wrong: rewards are paired "
+                "replay" if subject.kind != "on" else "loop",
+                f"{said}, while values are right where all rewards are equal: rewards are paired "
                 "with the observations of other steps",
             )
-    if abs(high - low) < 0.6:
         return Fault(
             "value-loss",
             f"{said}: the critic learns the mean of all observations, as when a column minus a row "
-            "becomes a matrix, or when rows are paired wrongly",
+            "becomes a matrix",
         )
     return Fault("value-loss", f"{said}: the values do not follow the observation")
 
@@ -207,6 +202,13 @@ def _two_step(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
         if last > 1.0:
             return Fault(
                 "episode-ends", f"{said}: something is added after the termination of an episode"
+            )
+        ends = found.get("Termination")
+        if ends is not None and ends.got and max(ends.got.values()) - min(ends.got.values()) < 0.4:
+            return Fault(
+                "loop",
+                f"{said}, and in Termination all values are the same: learning sees only the first "
+                "observation of an episode, which is not advanced",
             )
         return Fault("returns" if on_policy else "replay", f"{said}: the last reward is misplaced")
     if learned.near(0.0, 1.0):
