@@ -306,7 +306,32 @@ def _last_step(run: Record) -> Found | None:
                 f"({len(rows)} of {run.rows} epochs)",
                 run.span(rows),
             )
-    return None
+    return _leak(run, low, high, most)
+
+
+def _leak(run: Record, low: np.ndarray, high: np.ndarray, most: np.ndarray) -> Found | None:
+    """With positive rewards, no return exceeds that of the longest episode."""
+    gamma = run.number("gamma")
+    if not (low > 0).all() or gamma >= 1 or run.rows < 6:
+        return None
+    value = run.columns.get("MaxVVals", run.columns.get("Baseline", np.zeros(run.rows)))
+    # An episode that is still going on is logged in one of the next epochs.
+    later = [np.roll(run.column("MaxEpRet"), -k) for k in range(4)]
+    length = np.minimum(np.fmax.reduce(later) / low + 1, run.limit)
+    power = gamma**length
+    ends = np.maximum(high * (1 - power) / (1 - gamma), high)
+    cut = (1 - gamma) * np.maximum(value, 0) > high  # then an early cut is worth most
+    top = ends + np.maximum(value, 0) * np.where(cut, 1.0, power)
+    rows = np.flatnonzero((most > 1.1 * top + 1)[:-3])
+    if len(rows) < 3:
+        return None
+    row = int(rows[-1])
+    return Found(
+        f"RetMax is {most[row]:.4g} in epoch {run.epoch(row)}, but the longest episode has "
+        f"{length[row]:.0f} steps, whose rewards return at most {top[row]:.4g}: sums run across "
+        f"the ends of episodes ({len(rows)} of {run.rows} epochs)",
+        run.span(rows),
+    )
 
 
 def _discounted(run: Record) -> Found | None:
@@ -452,7 +477,7 @@ def _after_cut(run: Record) -> Found | None:
     floor = (low * sums + power * (worst - margin)).min(0)
     top = (high * sums + power * (best + margin)).max(0)
     bad = (run.column("TermShare") == 0) & ((least < floor) | (most > top))
-    bad &= np.abs(worst + best) > 10 * np.maximum(np.abs(low), np.abs(high))
+    bad &= np.abs(worst + best) > 3 * np.maximum(np.abs(low), np.abs(high))
     rows = np.flatnonzero(bad)
     if len(rows) < 3:
         return None
@@ -658,7 +683,8 @@ RULES = (
         1,
         "error",
         "episode-ends",
-        "if episodes terminate, RetMin <= RewMax and RetMax >= RewMin",
+        "if episodes terminate, RetMin <= RewMax and RetMax >= RewMin; with positive rewards, "
+        "RetMax is at most what the longest episode returns",
         "After the last step of an episode nothing follows, so the return of that step is its "
         "reward, which lies between RewMin and RewMax.",
         "Use 0 for the value after a terminal state, stop sums at the ends of episodes, and credit "

@@ -50,6 +50,8 @@ def _frozen(run: Record) -> Found | None:
     bad = np.abs(kl) < 1e-7 if run.base in ("vpg", "reinforce") else np.abs(kl) < 1e-6
     if run.has("ClipFrac"):
         bad &= run.column("ClipFrac") == 0
+    if run.has("StdEpRet"):  # if all episodes are equal, there is nothing to learn
+        bad &= run.column("StdEpRet") > 1e-6 * np.abs(run.column("AverageEpRet"))
     rows = _tail(run, bad)
     if rows is None:
         return None
@@ -225,6 +227,7 @@ def _explained(run: Record) -> Found | None:
     if run.has("ExplVarNew") and run.has("RetStd"):
         share, name = run.column("ExplVarNew"), "ExplVarNew"
         varied = run.column("RetStd") > 0.1 * np.abs(run.column("RetMean"))
+        varied &= run.column("StdEpRet") > 0.1 * np.abs(run.column("AverageEpRet"))
     else:
         loss, spread = run.column("LossV"), run.column("StdVVals") ** 2
         share, name = 1 - loss / (loss + spread + 1e-12), "1 - LossV / (LossV + StdVVals^2)"

@@ -68,7 +68,9 @@ def _collapse(run: Record) -> Found | None:
     if len(known) < 10:
         raise Skip("no episode ended in most epochs")
     best = known[int(np.argmax(smooth[known]))]
-    last, first = float(np.nanmean(smooth[-run.last :])), float(smooth[known[0]])
+    if best >= run.rows - run.last:
+        return None  # at its best in the end
+    last, first = float(np.nanmean(returns[-run.last :])), float(smooth[known[0]])
     lost, gained = float(smooth[best]) - last, float(smooth[best]) - first
     noise = float(np.nanstd(returns - smooth))
     if gained <= 0 or lost <= 0.5 * gained or lost <= 2 * noise:

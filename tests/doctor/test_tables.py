@@ -104,6 +104,13 @@ def cut_is_death(c, config):
     c["RetMin"][LATE] = 1
 
 
+def leak(c, config):
+    for name in ("AverageEpRet", "MaxEpRet", "MinEpRet", "EpLen"):
+        c[name] = np.full(ROWS, 20.0) + np.random.default_rng(2).normal(0, 2, ROWS)
+    c["MaxEpRet"] += 15
+    c["RetMax"][:] = 99.0
+
+
 def clock(c, config):
     c["EpLen"][:], c["CutShare"][:], c["TermShare"][:] = 200, 0, 0.9
 
@@ -158,6 +165,7 @@ PLANTS = {
     "X14": [
         ("ppo", None, put("RetMin", 9.0, LATE), "episode-ends"),
         ("reinforce", None, put("RetMin", 9.0, LATE), "episode-ends"),
+        ("ppo", None, leak, "episode-ends"),
     ],
     "X15": [
         ("ppo", None, put("RetMax", 190.0, LATE), "returns"),
