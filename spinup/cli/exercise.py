@@ -215,8 +215,7 @@ def solution(words: Sequence[str]) -> int:
     def change(entry: dict[str, Any]) -> None:
         entry.setdefault("solution_seen", now())
 
-    if progress.folder.is_dir():
-        progress.update(task.id, change)
+    progress.update(task.id, change)
     print(text)
     if task.page:
         print(f"\nRead more: spinup docs {task.page}")

@@ -23,9 +23,12 @@ def check(exercise: str, answer: Any, seed: int = 0) -> Result:
     return recorded(find(exercise), find(exercise).check_object(answer, seed))
 
 
-def hint(exercise: str) -> str:
-    """Return the next hint of an exercise."""
-    from spinup.exercises.catalogue import find
-    from spinup.exercises.progress import next_hint
+def hint(exercise: str, number: int | None = None) -> str:
+    """Return the next of an exercise's three hints, or the one of this number.
 
-    return next_hint(find(exercise))
+    Which one is the next is recorded in `spinup-exercises/progress.json`.
+    """
+    from spinup.exercises.catalogue import find
+    from spinup.exercises.progress import Progress, next_hint
+
+    return next_hint(find(exercise), Progress(), number)

@@ -152,10 +152,10 @@ def _line(file: Path, number: int) -> str:
 def main(name: str, file: str, seed: str, folder: str, seconds: str) -> None:
     """Judge a file and write the verdict into a folder."""
     from spinup.exercises.catalogue import find
-    from spinup.exercises.exercise import resolve
+    from spinup.exercises.judge import prepare
 
     exercise: Any = find(name)
-    resolve(exercise.reference)  # imports torch, before the time counts
+    prepare(exercise, int(seed))  # before the time counts, and before the file can change anything
     Path(folder, "started").touch()
     with open(Path(folder, "stack.txt"), "w", encoding="utf-8") as stack:
         faulthandler.dump_traceback_later(float(seconds), exit=True, file=stack)

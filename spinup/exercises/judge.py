@@ -47,13 +47,28 @@ from spinup.utils.errors import one_line
 
 def examine(exercise: Exercise, answer: Any, seed: int = 0, file: str = "") -> Result:
     """Judge an answer in this process. `file` is where it was written, for messages."""
-    resolve(exercise.reference)  # importing torch takes seconds, which the limit must not count
-    with own_random_numbers(), _limited():
+    with own_random_numbers():
+        prepare(exercise, seed)
+        return _examine(exercise, answer, seed, file)
+
+
+def _examine(exercise: Exercise, answer: Any, seed: int, file: str) -> Result:
+    with _limited():
         try:
             return _Judge(exercise, answer, seed, file).verdict()
         except TimeOver as over:
             text = f"{exercise.name} was still running after {SECONDS} seconds"
             return cannot(exercise, f"{text}: does a loop never end?{_line(over, file)}")
+
+
+def prepare(exercise: Exercise, seed: int) -> None:
+    """Import and compute what does not depend on the answer.
+
+    A learner's file may change torch's settings; this fixes the right results before it is loaded.
+    """
+    resolve(exercise.reference)  # importing torch takes seconds, which the limit must not count
+    of_reference(exercise, seed)
+    _cases_to_show(exercise, seed)
 
 
 @contextlib.contextmanager

@@ -154,27 +154,32 @@ def _next(task: Task, progress: Progress) -> str:
     return f"spinup exercise start {left[0]}" if left else "spinup exercise progress"
 
 
-def next_hint(task: Task, progress: Progress | None = None) -> str:
-    """Return the next hint as text, and record it; after the last one, they start again."""
-    progress = progress or Progress()
+def next_hint(task: Task, progress: Progress, number: int | None = None) -> str:
+    """Return the next hint as text, or the one of this number (from 1), and record that."""
+    count = len(task.hints)
     shown = progress.entry(task.id).get("hints", 0)
-    number = min(max(shown, 0), len(task.hints) - 1)
+    if number is None:
+        number = min(shown + 1, count)
+    if not 1 <= number <= count:
+        raise SpinupError(f"{task.id} has hints 1 to {count}, not {number}")
+    seen = max(shown, number)
 
     def change(entry: dict[str, Any]) -> None:
-        entry["hints"] = max(shown, number + 1)
+        entry["hints"] = seen
 
-    if progress.folder.is_dir():
-        progress.update(task.id, change)
+    progress.update(task.id, change)
+    return _hint(task, number)
+
+
+def _hint(task: Task, number: int) -> str:
     kinds = ("the idea", "the formula", "almost the code")
-    more = "" if number + 1 < len(task.hints) else f"\nLast hint. After it: {_solution(task)}"
-    text = _wrapped(task.hints[number].strip())
-    return f"Hint {number + 1} of {len(task.hints)} ({kinds[number]}):\n\n{text}\n{more}".rstrip()
+    text = _wrapped(task.hints[number - 1].strip())
+    after = ""
+    if number == len(task.hints):
+        after = f"\n\nLast hint. After it: spinup exercise solution {task.id}"
+    return f"Hint {number} of {len(task.hints)} ({kinds[number - 1]}):\n\n{text}{after}"
 
 
 def _wrapped(text: str) -> str:
     """Wrap prose; code, which has several lines, stays as it is."""
     return text if "\n" in text else textwrap.fill(text, 88)
-
-
-def _solution(task: Task) -> str:
-    return f"spinup exercise solution {task.id}"

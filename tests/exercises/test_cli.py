@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -215,6 +216,15 @@ def test_a_crash_while_writing_leaves_the_old_record(spinup, tmp_path, monkeypat
     assert code != 0 and "No space left" in err
     assert record.read_text() == before
     assert sorted(os.listdir(record.parent)) == [".lock", "progress.json", SUMS]
+
+
+def test_records_of_several_processes_add_up():
+    def count(_):
+        Progress().update(SUMS, lambda entry: entry.update(attempts=entry.get("attempts", 0) + 1))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(count, range(24)))
+    assert Progress().entry(SUMS)["attempts"] == 24
 
 
 def test_a_file_in_the_place_of_the_folder_is_a_sentence(spinup, tmp_path):

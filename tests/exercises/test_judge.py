@@ -419,6 +419,16 @@ def test_a_file_that_ends_or_waits_does_neither_here(file, source, sentence):
     assert result.exit_code == CANNOT_JUDGE and sentence in result.checks[-1].text
 
 
+def test_a_file_cannot_change_what_is_right(file):
+    """Settings of NumPy and torch, and even the library's own function."""
+    change = (
+        "import spinup.algos.common.returns as ours\n"
+        "ours.discount_cumsum = lambda x, discount: x * 0.0\n"
+    )
+    file.write_text(f"{change}{GOOD}")
+    assert SUMS.check(file).exit_code == RIGHT
+
+
 def test_a_file_may_import_another_one_beside_it(file, tmp_path):
     (tmp_path / "my_helpers.py").write_text(GOOD)
     file.write_text("from my_helpers import discount_cumsum\n")
@@ -460,7 +470,11 @@ def test_check_judges_a_function_of_a_notebook(tmp_path, monkeypatch):
 
 def test_hint_returns_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert spinup.exercises.hint("tools.gae").startswith("Hint 1 of 3 (the idea):")
+    for number in (1, 2, 3, 3):
+        assert spinup.exercises.hint("tools.gae").startswith(f"Hint {number} of 3")
+    assert spinup.exercises.hint("tools.gae", 1).startswith("Hint 1 of 3 (the idea):")
+    with pytest.raises(SpinupError, match="hints 1 to 3, not 4"):
+        spinup.exercises.hint("tools.gae", 4)
 
 
 def test_importing_the_exercises_is_cheap():
