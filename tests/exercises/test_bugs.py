@@ -72,6 +72,10 @@ def column(run, name):
     return [row[run.columns.index(name)] for row in run.rows]
 
 
+def final_return(run):
+    return column(run, "AverageEpRet")[-1]
+
+
 # What the right answer says, as a test of one run: true of the faulty ones, false of the healthy.
 SEEN = {
     "pg-sign": lambda run: column(run, "AverageEpRet")[-1] < 12,
@@ -82,6 +86,7 @@ SEEN = {
     "ppo-entropy-sign": lambda run: min(column(run, "LossPi")) > 0.05,
     "returns-undiscounted": lambda run: column(run, "AverageVVals")[-1] > 10,
     "column-critic": lambda run: column(run, "LossQ")[-1] > 10 and column(run, "StdQVals")[-1] < 9,
+    "no-done-mask": lambda run: column(run, "AverageQVals")[-1] > 60 and final_return(run) < 15,
     "pi-sign": lambda run: column(run, "LossPi")[-1] * column(run, "AverageQVals")[-1] > 0,
 }
 

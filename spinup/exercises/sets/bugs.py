@@ -122,6 +122,15 @@ LOGS: dict[str, Log] = {
             "AverageTestEpRet rises faster than in the healthy runs",
         ),
     ),
+    "no-done-mask": Log(
+        "healthy-dqn",
+        "AverageQVals rises beyond 60 although episodes last ten steps, for a reward of 1 each",
+        (
+            "AverageQVals stays near 1, whatever the returns are",
+            "AverageEpRet rises faster than in the healthy runs, in all three seeds",
+            "LossQ grows from the first epoch on, in all three seeds",
+        ),
+    ),
     "pi-sign": Log(
         "healthy-ddpg",
         "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
