@@ -380,10 +380,11 @@ def save(data):
     new.replace(RESULTS)
 
 
-def fits(mutant):
-    """What a result depends on: it is stale if a mutant or its settings change."""
+def fits(mutant, what):
+    """What a result depends on: it is stale if a mutant, its settings or its run change."""
     edits = [vars(edit) for edit in getattr(mutant, "edits", ())]
-    return digest([edits, dict(getattr(mutant, "settings", {})), mutant.env, mutant.algorithms[0]])
+    parts = [edits, dict(getattr(mutant, "settings", {})), mutant.env, mutant.algorithms[0]]
+    return digest([*parts, recipe(mutant)] if what == "doctor" else parts)
 
 
 def measure(options):
@@ -404,12 +405,12 @@ def measure(options):
         what, mutant = item
         with lock:
             old = results()["mutants"].get(mutant.id, {}).get(what)
-        done = old is not None and old.get("fits") == fits(mutant) and "error" not in old
+        done = old is not None and old.get("fits") == fits(mutant, what) and "error" not in old
         if done and not options.again:
             return
         begin = time.monotonic()
         entry = globals()[f"measure_{what}"](mutant, options)
-        entry["fits"] = fits(mutant)
+        entry["fits"] = fits(mutant, what)
         print(f"{mutant.id:26} {what:7} {time.monotonic() - begin:5.0f} s  {short(entry, mutant)}")
         sys.stdout.flush()
         with lock:
