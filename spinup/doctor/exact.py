@@ -424,6 +424,9 @@ def _baseline(run: Record) -> Found | None:
 
 def _gain(run: Record) -> Found | None:
     run.need_rows(3)
+    kwargs = run.config.get("ac_kwargs")
+    if isinstance(kwargs, dict) and kwargs.get("normalize_obs"):
+        raise Skip("the ratios include a new normalization of observations")
     gain, kl = run.column("SurrGain"), np.abs(run.column("KL"))
     moved = (kl > 1e-7) & np.isfinite(gain)
     if run.setting("anneal_lr"):

@@ -101,6 +101,21 @@ def ratio_columns(log_ratios: Sequence[np.ndarray]) -> dict[str, float]:
     return {"RatioMin": low, "RatioMax": high, "RatioESS": ess}
 
 
+def surrogate_gain(log_ratios: Sequence[np.ndarray], advs: Sequence[np.ndarray]) -> float:
+    """Return the mean of (w - 1) times the normalized advantage, for the ratios w above.
+
+    It is positive if the update made good actions more likely. The ratios may be those of every
+    n-th row.
+    """
+    average, std, _, _ = chunk_statistics(advs)
+    gains = []
+    for log_ratio, adv in zip(log_ratios, advs, strict=True):
+        some = adv if len(log_ratio) == len(adv) else adv[:: max(1, len(adv) // ROWS)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            gains.append(np.expm1(np.asarray(log_ratio, np.float64)) * (some - average))
+    return mean(gains) / std if std > 0 else math.nan
+
+
 # ---- on-policy: an epoch's data ------------------------------------------------------------------
 
 
@@ -163,6 +178,7 @@ def _update_columns(run: Any, buffer: Any, gauges: Any) -> dict[str, float]:
         columns["ExplVarNew"] = explained_variance(column("ret"), column("new_val"))
     if "new_log_ratio" in data[0]:
         columns.update(ratio_columns(column("new_log_ratio")))
+        columns["SurrGain"] = surrogate_gain(column("new_log_ratio"), column("adv"))
     if "new_dead" in data[0]:
         times = run.shards.sum(column("new_dead"))
         columns["DeadUnits"] = float(np.mean(times == run.shards.count)) if len(times) else math.nan

@@ -9,7 +9,12 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.diagnostics import explained_variance, ratio_columns, spread
+from spinup.algos.common.diagnostics import (
+    explained_variance,
+    ratio_columns,
+    spread,
+    surrogate_gain,
+)
 from spinup.algos.common.evaluation import Watched
 from spinup.algos.pytorch.common.diagnostics import TorchGauges, drift, grad_norm, pairs
 from spinup.algos.pytorch.common.gradients import Adam
@@ -208,6 +213,19 @@ def test_statistics_against_numpy():
     assert list(found) == ["RetMean", "RetStd", "RetMin", "RetMax"]
     numbers = [ret.mean(), ret.std(), ret.min(), ret.max()]
     assert np.allclose(list(found.values()), numbers)
+
+
+def test_surrogate_gain_is_positive_if_good_actions_became_more_likely():
+    adv = np.array([1.0, -1.0, 3.0, 5.0])
+    normal = (adv - adv.mean()) / adv.std()
+    w = np.array([0.9, 0.8, 1.1, 1.3])
+    wanted = float(((w - 1) * normal).mean())
+    parts = [np.log(w[:2]), np.log(w[2:])], [adv[:2], adv[2:]]  # two shards
+    assert wanted > 0 and math.isclose(surrogate_gain(*parts), wanted)
+    assert surrogate_gain([-np.log(w)], [adv]) < 0
+    assert math.isnan(surrogate_gain([np.log(w)], [np.ones(4)]))
+    many = np.arange(2000.0)  # every third row
+    assert surrogate_gain([np.linspace(-0.1, 0.1, len(many[::3]))], [many]) > 0
 
 
 def test_effective_sample_size():
