@@ -11,6 +11,7 @@ the answer equals a known mistake on the whole battery, the verdict names that m
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import inspect
 import os
 import signal
@@ -49,11 +50,6 @@ def examine(exercise: Exercise, answer: Any, seed: int = 0, file: str = "") -> R
     """Judge an answer in this process. `file` is where it was written, for messages."""
     with own_random_numbers():
         prepare(exercise, seed)
-        return _examine(exercise, answer, seed, file)
-
-
-def _examine(exercise: Exercise, answer: Any, seed: int, file: str) -> Result:
-    with _limited():
         try:
             return _Judge(exercise, answer, seed, file).verdict()
         except TimeOver as over:
@@ -73,10 +69,14 @@ def prepare(exercise: Exercise, seed: int) -> None:
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    """Raise `TimeOver` after some seconds, in the main thread of a POSIX system."""
+    """Raise `TimeOver` after some seconds, in the main thread of a POSIX system.
+
+    Afterwards, the limit that `child.main` has set is over as well: what follows is our own code.
+    """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield
+        faulthandler.cancel_dump_traceback_later()
         return
 
     def over(*_: Any) -> None:
@@ -89,6 +89,7 @@ def _limited() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+        faulthandler.cancel_dump_traceback_later()
 
 
 @cache
@@ -141,7 +142,8 @@ class _Judge:
 
     def _runs(self) -> None:
         self._check_signature()
-        self.got = outcomes(self.exercise, self.answer, self.seed)
+        with _limited():
+            self.got = outcomes(self.exercise, self.answer, self.seed)
         self._check_error(0)
         expected, got = self.expected[0], self.got[0]
         check_places(self.exercise, expected, got)

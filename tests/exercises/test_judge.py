@@ -355,6 +355,18 @@ def test_an_endless_loop_ends_and_names_its_line(monkeypatch):
     assert "test_judge.py:  time.sleep(0.01)" in str(result)
 
 
+def test_the_limit_does_not_count_the_search_for_a_mistake(monkeypatch):
+    """On a busy machine, that may take longer than the answer itself."""
+    monkeypatch.setattr(judge, "SECONDS", 0.5)
+
+    def slow(*_):
+        time.sleep(0.7)
+        return None, ""
+
+    monkeypatch.setattr(judge, "misconception", slow)
+    assert judge.examine(SUMS, lambda x, discount: x).exit_code == WRONG
+
+
 # ------------------------------------------------------------------------------ a learner's file
 
 
