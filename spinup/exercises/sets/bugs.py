@@ -131,6 +131,24 @@ LOGS: dict[str, Log] = {
             "LossQ grows from the first epoch on, in all three seeds",
         ),
     ),
+    "dqn-nstep-gamma": Log(
+        "healthy-dqn",
+        "AverageQVals ends at 55 to 60 instead of 45, although the returns are not higher",
+        (
+            "AverageQVals stays at 1, whatever the returns are",
+            "LossQ falls to nearly zero, in all three seeds",
+            "AverageEpRet is about 10 at the end, in all three seeds",
+        ),
+    ),
+    "dqn-target-clipped": Log(
+        "healthy-dqn",
+        "AverageQVals stays at 1, whatever the returns are",
+        (
+            "AverageQVals rises beyond 60 although episodes last ten steps",
+            "LossQ grows from epoch to epoch",
+            "AverageTestEpRet rises faster than in the healthy runs, in all three seeds",
+        ),
+    ),
     "pi-sign": Log(
         "healthy-ddpg",
         "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
