@@ -37,7 +37,7 @@ class TorchGauges:
         wrapped = hasattr(type(ac), "make_get_action") and isinstance(ac.net, nn.Module)
         self.net, self.inputs = (ac.net, ac.inputs) if wrapped else (ac, lambda obs: obs)
         self.ours = hasattr(run, "ac") and all(
-            type(module).__module__.startswith(("spinup.", "torch.nn.")) for module in ac.modules()
+            type(m).__module__.startswith(("spinup.algos.", "torch.nn.")) for m in ac.modules()
         )
         self.bytes = takes_bytes(ac)
         self.optimizers = {
