@@ -126,6 +126,11 @@ def train(made, folder):
     function(made["env"], logger_kwargs=logger_kwargs, overwrite=True, **made["arguments"])
 
 
+def rows(folder):
+    """Return the number of rows in a run's log."""
+    return len((folder / "progress.txt").read_text().splitlines()) - 1
+
+
 def examine(folders, play):
     """Return doctor's findings as plain data; of several runs, it compares the seeds as well."""
     from spinup.doctor.examination import examinations
@@ -149,6 +154,8 @@ def child(task):
                 train(made, folder)
             except Exception as error:  # a fault may well stop a run; doctor sees what is there
                 stopped = {"stopped": f"{type(error).__name__}: {error}"[:300]}
+            if not stopped and rows(folder) < made["arguments"]["epochs"]:
+                raise SystemExit("a signal interrupted the run")
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "zoo.json").write_text(json.dumps({**made, **stopped}, indent=1))
         if stopped := json.loads((folder / "zoo.json").read_text()).get("stopped"):
@@ -635,8 +642,8 @@ def columns(name):
         examined(made, each, argparse.Namespace(retrain=False))
     pair = [folder_of(made, each) for each in (None, name)]
     tables = [pd.read_csv(folder / "progress.txt", sep="\t") for folder in pair]
-    rows = max(len(t) for t in tables)
-    picked = sorted({0, 1, rows // 4, rows // 2, rows - 1})
+    last = max(len(t) for t in tables) - 1
+    picked = sorted({0, min(1, last), last // 4, last // 2, last})
     for column in tables[0]:
         shown = [
             "  ".join(f"{t[column][i]:10.4g}" if i < len(t) else " " * 10 for i in picked)
