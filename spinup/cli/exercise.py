@@ -232,7 +232,7 @@ def progress(words: Sequence[str]) -> int:
     if args.json:
         print(json.dumps({"exercises": entries}, indent=2, ensure_ascii=False))
         return 0
-    print(f"{'set':<15} {'passed':>8} {'tried':>6} {'hints':>6} {'solutions seen':>15}")
+    print(f"{'set':<15} {'passed':>8} {'tried':>6} {'hints':>6} {'solutions seen':>15} {'quiz':>5}")
     for number, name in SETS.items():
         ids = [task.id for task in load().values() if task.set == number]
         found = [entries.get(id_, {}) for id_ in ids]
@@ -241,7 +241,9 @@ def progress(words: Sequence[str]) -> int:
             tried = sum(bool(entry.get("attempts")) for entry in found)
             hints = sum(entry.get("hints", 0) for entry in found)
             seen = sum("solution_seen" in entry for entry in found)
-            counts = f"{f'{passed}/{len(ids)}':>8} {tried:>6} {hints:>6} {seen:>15}"
+            quiz = entries.get(f"quiz.{number}", {}).get("quiz", {})
+            score = f"{quiz.get('right', '?')}/{quiz.get('questions', '?')}" if quiz else "-"
+            counts = f"{f'{passed}/{len(ids)}':>8} {tried:>6} {hints:>6} {seen:>15} {score:>5}"
             print(f"{f'{number} {name}':<15} {counts}")
     if not entries:
         print(f"\nNothing is recorded in {printable(record.path)} yet: {_first()}")

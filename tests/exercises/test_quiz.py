@@ -41,6 +41,10 @@ def test_all_answers_right_exits_with_0_and_is_recorded(tmp_path, capsys, monkey
     entry = json.loads(tmp_path.joinpath("spinup-exercises/progress.json").read_text())
     assert entry["exercises"]["quiz.5"]["quiz"] == {"right": 5, "questions": 5}
     assert "passed" in entry["exercises"]["quiz.5"]
+    assert main(["progress"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("5 DDPG")).endswith(" 5/5")
+    assert next(line for line in lines if line.startswith("6 TD3")).endswith(" -")
 
 
 def test_a_wrong_answer_exits_with_1_and_says_why(tmp_path, capsys, monkeypatch):
