@@ -180,7 +180,7 @@ def test_progress_counts_per_set(spinup, no_judge):
     spinup("check", SUMS)
     (row,) = [line for line in spinup("progress")[1].splitlines() if line.startswith("0 tools")]
     total = sum(task.set == 0 for task in catalogue.load().values())
-    assert row.split()[2:] == [f"1/{total}", "1", "1", "0"]
+    assert row.split()[2:] == [f"1/{total}", "1", "1", "0", "-"]
     found = json.loads(spinup("progress", "--json")[1])["exercises"][SUMS]
     assert found["hints"] == 1 and {"started", "passed", "spinup"} <= found.keys()
 
