@@ -289,12 +289,15 @@ class Experiment(Task):
         }
         kept.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    def take_recorded(self, folder: Path) -> None:
-        """Write the shipped runs into a folder."""
+    def require_recorded(self) -> None:
+        """Raise an error if no runs are shipped."""
         if not recorded.exists(self.id):
             raise SpinupError(
                 f"no runs are shipped for {self.id}: make them with 'spinup exercise run {self.id}'"
             )
+
+    def take_recorded(self, folder: Path) -> None:
+        """Write the shipped runs into a folder."""
         recorded.unpack(recorded.load(self.id), folder)
 
     def make_runs(self, folder: Path, workers: int = 1) -> None:
@@ -390,6 +393,8 @@ def command(words: Sequence[str]) -> int:
         print(f"{runs} runs of about {task.seconds} s each on one core.")
         return 0
     folder = Path(args.dir, task.id)
+    if args.recorded:
+        task.require_recorded()
     task.keep_prediction(folder / ANSWER)
     if args.recorded:
         task.take_recorded(folder / SHIPPED)

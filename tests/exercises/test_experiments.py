@@ -146,10 +146,14 @@ def test_run_refuses_what_is_not_an_experiment():
         main(["run", "ddpg.loss_q"])
 
 
-def test_run_without_shipped_runs_says_so(here):
-    task = replace(catalogue.find("dqn.exp_equal_actions"), id="dqn.exp_unknown")
+def test_run_without_shipped_runs_says_so_and_keeps_nothing(here, monkeypatch):
+    name = "dqn.exp_equal_actions"
+    main(["start", name])
+    write(here, name, prediction="rises", reason=REASON)
+    monkeypatch.setattr(recorded, "FOLDER", here)  # as if none were shipped
     with pytest.raises(SpinupError, match="no runs are shipped"):
-        task.take_recorded(here)
+        main(["run", name, "--recorded"])
+    assert not list(here.glob("spinup-exercises/*/prediction.json"))
 
 
 def test_an_experiment_with_training_makes_a_grid(here):
