@@ -47,7 +47,7 @@ _SAME_COST |= {"seed", "epochs", "save_freq", "start_steps", "update_after", "nu
 _SAME_COST |= {"resume", "overwrite", "progress", "logger_kwargs", "anneal_lr", "double_q"}
 # Maximum seconds of calibration; any remaining settings are assumed to have the average cost.
 _MOST_SECONDS = 60.0
-_ROW_BYTES = 400  # per row of progress.txt
+_ROW_BYTES = 800  # per row of progress.txt and diagnostics.txt
 _START_SECONDS = 2.0  # for imports, and for creating networks and environments
 
 

@@ -1,5 +1,7 @@
 """`diagnostics.txt`: its columns, that it changes nothing, and that it belongs to the run."""
 
+import errno
+import os
 import re
 import shutil
 from pathlib import Path
@@ -11,10 +13,11 @@ from gymnasium import Env, spaces
 from gymnasium.wrappers import FrameStackObservation
 from torch import nn
 
-from spinup import EpochLogger, registry
+from spinup import EpochLogger, SpinupError, registry
 from spinup.algos.pytorch.common.nets import MLPActorCritic
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.pieces import Piece
 
 ALGOS = tuple(row.name for row in registry.ROWS)
 # Every column is written by one of these: algorithm, environment, changes.
@@ -27,12 +30,6 @@ KINDS = [
     ("her", None, {"base": "sac"}),
 ]
 NORMALIZED = {"hidden_sizes": (8,), "normalize_obs": True, "normalize_ret": True}
-
-
-@pytest.fixture
-def off(monkeypatch):
-    """Turn the table off."""
-    monkeypatch.setenv("SPINUP_DIAGNOSTICS", "0")
 
 
 def read(folder, name="diagnostics.txt"):
@@ -135,6 +132,7 @@ def test_columns_of_data_are_those_of_the_environment(tmp_path, tiny_runs):
         assert columns["RewMin"].tolist() == [1, 1] and columns["RewMax"].tolist() == [3, 3]
         if algo == "ppo":
             assert columns["RewMean"].tolist() == [2, 2] and columns["RewStd"].tolist() == [1, 1]
+            assert (columns["AdvMean"] > 1).all()  # not normalized yet
         else:
             assert (abs(columns["DoneShare"] - 0.25) < 0.1).all()
             assert (columns["ReplayAge"] < 80).all()
@@ -156,13 +154,33 @@ def same_learning(one, other):
     assert progress(one) == progress(other)
     files = [folder / "pyt_save" / "policy.safetensors" for folder in (one, other)]
     assert files[0].read_bytes() == files[1].read_bytes()
+    # nor does anything else differ, such as the global RNGs, which only user code draws from
+    states = [load_checkpoint(folder / "checkpoints")[0] for folder in (one, other)]
+    for state in states:
+        for name in ("seconds", "logger", "diagnostics"):
+            state.pop(name, None)
+    np.testing.assert_equal(*map(plain, states))
+
+
+def plain(state):
+    """A state with arrays in place of tensors and pieces."""
+    if isinstance(state, Piece):
+        return state.load()
+    if isinstance(state, dict):
+        return {name: plain(x) for name, x in state.items()}
+    if isinstance(state, list | tuple):
+        return [plain(x) for x in state]
+    return state.numpy() if isinstance(state, torch.Tensor) else state
 
 
 @pytest.mark.parametrize("algo, env, more", KINDS)
-def test_a_run_learns_the_same_without_it(tiny_runs, tmp_path, off, algo, env, more):
+def test_a_run_learns_the_same_without_it(tiny_runs, tmp_path, monkeypatch, algo, env, more):
+    folder, _ = tiny_runs(algo, env, **more)
+    assert (folder / "diagnostics.txt").exists()
+    monkeypatch.setenv("SPINUP_DIAGNOSTICS", "0")
     tiny_runs.train(algo, tmp_path, env, **more)
     assert not (tmp_path / "diagnostics.txt").exists()
-    same_learning(tiny_runs(algo, env, **more)[0], tmp_path)
+    same_learning(folder, tmp_path)
 
 
 def test_normalized_observations_and_returns_stay_as_they_are(tiny_runs, tmp_path, monkeypatch):
@@ -288,9 +306,25 @@ def test_a_run_that_began_without_it_continues_without_it(tiny_runs, tmp_path, m
     assert not (tmp_path / "diagnostics.txt").exists()
 
 
-def test_a_changed_table_is_not_continued(tiny_runs, tmp_path):
-    from spinup import SpinupError
+def test_a_full_disk_is_one_sentence_and_the_run_continues(tiny_runs, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(tiny_runs("vpg")[0], folder)
 
+    def full(fd, data):
+        os.write(fd, data[:5])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr("spinup.runs.diagnostics.write", full)
+        with pytest.raises(SpinupError, match="No space left on device") as error:
+            tiny_runs.train("vpg", folder, epochs=3, resume=True)
+    assert f"cannot write {folder / 'diagnostics.txt'}" in str(error.value)
+    assert len(read(folder)["Epoch"]) == 2  # nothing is half-written
+    tiny_runs.train("vpg", folder, epochs=3, resume=True)
+    assert read(folder)["Epoch"] == ["0", "1", "2"]
+
+
+def test_a_changed_table_is_not_continued(tiny_runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(tiny_runs("vpg")[0], folder)
     path = folder / "diagnostics.txt"
