@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import functools
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -260,7 +262,7 @@ def own_figure(path: str, caption: str) -> str:
     drawing = drawing.replace('role="img"', f'role="img" aria-label="{escape(caption)}"', 1)
     return (
         f'<figure class="fig-frame">\n{drawing}<figcaption>{escape(caption)}. Drawn by '
-        "<code>make figures</code> from data in the repository.</figcaption>\n</figure>\n"
+        "<code>make figures</code>.</figcaption>\n</figure>\n"
     )
 
 
@@ -329,20 +331,18 @@ def scorer(texts: dict[str, str]) -> str:
     """Return the script that ranks search results, with the words that each page is about."""
     from sphinx.search.en import SearchEnglish
 
-    stem = SearchEnglish({}).stem
-    stems: dict[str, str] = {}
+    stem = functools.cache(SearchEnglish({}).stem)
     often: dict[str, dict[str, int]] = {}
     for page, text in texts.items():
         if "nosearch: true" in text[:60]:
             continue
-        for word, count in Counter(re.findall(r"[a-z_]\w+", text.lower())).items():
-            if count >= 2:
-                key = stems.setdefault(word, stem(word))
-                strength = min(30, round(5 * math.log2(count)))
-                pages = often.setdefault(key, {})
-                pages[page] = max(strength, pages.get(page, 0))
+        words = [stem(word) for word in re.findall(r"[a-z_]\w+", text.lower())]
+        pairs = [f"{a} {b}" for a, b in itertools.pairwise(words)]
+        for key, count in Counter(words + pairs).items():
+            if count >= (5 if " " in key else 2):
+                often.setdefault(key, {})[page] = min(30, round(5 * math.log2(count)))
     # a word that is everywhere tells nothing
-    kept = {word: pages for word, pages in sorted(often.items()) if len(pages) < len(texts) / 4}
+    kept = {key: pages for key, pages in sorted(often.items()) if len(pages) < len(texts) / 4}
     table = json.dumps(kept, separators=(",", ":"))
     text = (DOCS / "scorer.js").read_text(encoding="utf-8")
     return text.replace("var OFTEN = {};", f"var OFTEN = {table};")

@@ -1,19 +1,22 @@
 // How search results are ranked. Sphinx's index does not say how often a page has a word, so by
 // itself it ranks a page about MPI like one that mentions it. OFTEN, which build.py fills in, does:
-// stem of a word -> {page: how strongly it is about that word}. Guides come
-// first among equals, records last.
+// stem of a word, or stems of two words in a row -> {page: how strongly it is about them}. A page
+// with the query in its title comes first; records and long lists come after explanations.
 var OFTEN = {};
 
 var Scorer = {
-  score: ([page, , , , score]) => {
+  score: ([page, title, , , score]) => {
     const query = new URLSearchParams(window.location.search).get("q") || "";
     const words = query.toLowerCase().match(/\w+/g) || [];
     const stems = words.map((word) => new Stemmer().stemWord(word));
-    const often = stems.reduce((sum, stem) => sum + ((OFTEN[stem] || {})[page] || 0), 0);
-    const record = /^(adr|changes|contributing|results|debug\/(zoo|doctor))\b/.test(page) ? 0.5 : 1;
-    const twin = page.startsWith("algorithms/tf1/") ? 0.7 : 1;
+    const about = (key) => (OFTEN[key] || {})[page] || 0;
+    const single = stems.reduce((sum, stem) => sum + about(stem), 0) / Math.max(1, stems.length);
+    const pairs = stems.slice(1).reduce((sum, stem, i) => sum + about(`${stems[i]} ${stem}`), 0);
+    const record = /^(adr|changes|contributing|results|debug\/zoo|spinningup\/keypapers)\b/;
+    const weight = record.test(page) ? 0.5 : page.startsWith("algorithms/tf1/") ? 0.7 : 1;
+    const named = title.toLowerCase().includes(query.toLowerCase().trim()) ? 15 : 0;
     const guide = page.includes("/") ? 0 : 2;
-    return (score + guide + often / Math.max(1, stems.length)) * record * twin;
+    return (score + named + guide + single + pairs) * weight;
   },
   objNameMatch: 11, // the name of a function or class
   objPartialMatch: 6,

@@ -49,10 +49,11 @@ def test_every_system_and_version_is_tested(workflow):
     assert {v["python"] for v in variants(windows)} == VERSIONS
 
 
-def test_style_and_types_are_checked_once(workflow):
+def test_style_types_and_the_site_are_checked_once(workflow):
     extra = [v for v in variants(workflow["jobs"]["make"]) if v["target"] != "pytest"]
     assert [(v["os"], v["python"], v["target"]) for v in extra] == [
-        ("ubuntu-latest", "3.11", "lint types")
+        ("ubuntu-latest", "3.11", "lint types"),
+        ("ubuntu-latest", "3.11", "browser docs-test"),
     ]
 
 
