@@ -208,10 +208,10 @@ NEAR = {
     "spinup.algos.pytorch.common.targets": ["tests/algos/pytorch/test_offpolicy.py"],
     "spinup.algos.pytorch.common.layers": [
         "tests/algos/pytorch/test_nets.py",
-        "tests/algos/pytorch/test_acting.py",
+        "tests/algos/test_algorithms.py",
     ],
-    "spinup.algos.pytorch.common.run": ["tests/runs/test_determinism.py"],
-    "spinup.runs.run": ["tests/policies/test_saved.py", "tests/runs/test_run_directory.py"],
+    "spinup.algos.pytorch.common.run": ["tests/algos/test_algorithms.py"],
+    "spinup.runs.run": ["tests/algos/test_algorithms.py"],
 }
 
 

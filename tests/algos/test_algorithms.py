@@ -383,6 +383,18 @@ def test_normalizers_are_trained_saved_and_loaded_with_the_policy(train, algo):
     np.testing.assert_array_equal(loaded.act(obs, True), run.ac.act(obs, True))
 
 
+@pytest.mark.parametrize("algo", ["ppo", "reinforce"])
+def test_test_episodes_leave_normalizers_and_training_alone(train, algo):
+    given = {"ac_kwargs": {"hidden_sizes": (8,), "normalize_obs": True}, "epochs": 2}
+    without = train(algo, "Pendulum-v1", **given)
+    tested = train(algo, "Pendulum-v1", num_test_episodes=2, **given)
+    assert "TestEpLen" in tested.rows[0] and "TestEpLen" not in without.rows[0]
+    ours, theirs = tested.ac.state_dict(), without.ac.state_dict()
+    assert float(ours["pi.obs_filter.sums"][0]) == 80  # the steps of training, and no others
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(x, theirs[name]) for name, x in ours.items())
+
+
 # ---- environments of every kind --------------------------------------------------------------
 
 
