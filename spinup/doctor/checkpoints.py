@@ -22,6 +22,9 @@ _NOT_TRAINED = ("act_limit", "act_center", ".mean", ".std", ".sums")
 
 def _untrained(run: Record) -> Found | None:
     saved = run.saved
+    if run.on_policy:
+        run.need_signal()
+    dead = not run.on_policy and _critic_is_flat(run)
     for optimizer in saved.optimizers():
         # Layers of a shared encoder belong to the critics, and an image may have dead pixels.
         if optimizer.name not in _PARTS or run.images:
@@ -42,10 +45,17 @@ def _untrained(run: Record) -> Found | None:
         if bad:
             shown = ", ".join(bad[:4]) + (f" and {len(bad) - 4} more" if len(bad) > 4 else "")
             return Found(
-                f"{shown} never got a gradient in {taken} updates of {optimizer.name}",
-                part=_PARTS[optimizer.name],
+                f"{shown} never got a gradient in {taken} updates of {optimizer.name}"
+                + (", because the critic gives all actions the same value" if dead else ""),
+                part="value-loss" if dead else _PARTS[optimizer.name],
             )
     return None
+
+
+def _critic_is_flat(run: Record) -> bool:
+    """Whether the critic gives every state and action the same value in the last rows."""
+    spread = run.columns.get("StdQVals", run.columns.get("StdQ1Vals"))
+    return spread is not None and bool((spread[-3:] == 0).all())
 
 
 def _expected_updates(run: Record, steps: int) -> int:
@@ -193,12 +203,8 @@ def _target_distance(run: Record) -> Found | None:
     rate = saved.optimizer(names[0]).lr
     # Adam moves a weight by about a tenth of the learning rate per step, to and fro.
     near = math.sqrt(square / count) / (rate * math.sqrt(lag / 200)) if rate else 1.0
-    if near > 60 and _target_updates(run, saved) >= 10 * lag:
-        return Found(
-            f"a weight of the target network lags behind by {near:.0f} times the learning rate "
-            f"(healthy: 2 to 8) after {saved.updates} updates, with polyak = {polyak:g}",
-            level="warning",
-        )
+    if _critic_is_flat(run):
+        raise Skip("the network does not move")
     if near < 0.5 and lag >= 20:
         return Found(
             f"the target network follows the network almost at once: a weight lags behind by "

@@ -16,7 +16,7 @@ from spinup.doctor.rule import ACTOR_CRITICS, ON_POLICY, Found, Rule, Skip
 
 _ROWS = 2000  # transitions that are looked at
 _WITH_TARGETS = ("ddpg", "td3", "sac", "dqn")
-# Gradient steps after which a critic must have learned its target.
+# Gradient steps after which a critic must have learned something of its target.
 LEARNED = 3000
 # A loss this many times the logged one was not minimized; healthy runs stay below 2.5.
 _SURPRISE = 5
@@ -105,8 +105,6 @@ class _Backup:
     """The critics' values and their targets, recomputed, as arrays."""
 
     def __init__(self, run: Record):
-        if run.saved.updates < LEARNED:
-            raise Skip(f"there were fewer than {LEARNED} updates")
         nets = _nets(run)
         rows = nets.batch
         with nets.torch.no_grad():
@@ -152,7 +150,8 @@ def _bellman(run: Record) -> Found | None:
         which = f"critic {i + 1}" if len(found.q) > 1 else "the critic"
         together = float(np.corrcoef(q, found.target)[0, 1]) if q.std() > 0 else 0.0
         noise = float(np.abs(found.error[i]).mean()) / spread
-        if not together > 0.7 and noise > 0.2:
+        narrow = q.std() < 0.3 * spread and run.saved.updates >= LEARNED
+        if not together > 0.7 and noise > 0.2 and (narrow or found.surprising):
             return Found(
                 f"{which} does not follow its target r + gamma Q(s', a'): their correlation over "
                 f"{len(q)} stored transitions is {together:.2f} (healthy: above 0.95)",
@@ -215,6 +214,8 @@ def _other_targets(run: Record) -> Found | None:
     found, nets = _Backup(run), _nets(run)
     if nets.discrete or run.base not in ("td3", "sac"):
         raise Skip("it is for td3 and sac on a Box")
+    if run.saved.updates < LEARNED:
+        raise Skip(f"there were fewer than {LEARNED} updates")
     torch, rows = nets.torch, nets.batch
     obs2 = nets.obs(rows, "obs2")
     with torch.no_grad():
@@ -247,8 +248,8 @@ def _other_targets(run: Record) -> Found | None:
 
 
 def _actor_rank(run: Record) -> Found | None:
-    if run.saved.updates < LEARNED:
-        raise Skip(f"there were fewer than {LEARNED} updates")
+    if run.saved.updates < LEARNED // 2:
+        raise Skip(f"there were fewer than {LEARNED // 2} updates")
     nets = _nets(run)
     if nets.discrete:
         raise Skip("the actions are not a Box")

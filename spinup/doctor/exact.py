@@ -151,6 +151,7 @@ def _epsilon(run: Record) -> Found | None:
 
 def _width_fixed(run: Record) -> Found | None:
     run.need_rows(5)
+    run.need_signal()
     ent = run.column("Entropy")
     if run.number("pi_lr", 1.0) == 0:
         raise Skip("pi_lr is 0")

@@ -106,12 +106,15 @@ def _clip_always(run: Record) -> Found | None:
 
 
 def _loss_rises(run: Record) -> Found | None:
+    run.need_rows(5)
     delta = run.column("DeltaLossPi")
-    bad = (delta > 1e-5) & _training(run)
-    rows = _share(run, bad, 0.6)
-    if rows is None:
+    moved = _training(run)
+    if run.has("KL"):  # a policy that has collapsed does not move any more
+        moved &= np.abs(run.column("KL")) > 1e-7
+    rows = np.flatnonzero((delta > 1e-5) & moved)
+    if len(rows) < 3 or len(rows) <= 0.6 * moved.sum():
         return None
-    always = len(rows) > 0.8 * _training(run).sum()
+    always = len(rows) > 0.8 * moved.sum()
     return Found(
         f"DeltaLossPi is positive in {len(rows)} of {run.rows} epochs (at most "
         f"{np.nanmax(delta):+.2g}): the policy's steps make its own objective worse",
@@ -183,6 +186,7 @@ def _entropy_gone(run: Record) -> Found | None:
 
 def _entropy_stuck(run: Record) -> Found | None:
     run.need_rows(30)
+    run.need_signal()
     share = run.column("Entropy") / math.log(max(2, run.n_actions))
     if run.number("pi_lr", 1.0) == 0 or not (share[10:] > 0.999).all():
         return None

@@ -127,6 +127,7 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
 def _beats_random(run: Record) -> Found | None:
     if run.rows < 10:
         raise Skip("the run has fewer than 10 epochs")
+    run.need_signal()
     played = _played(run)
     own, noise = _returns(played.best), _returns(played.random)
     z = max(_z(own, noise), _z(_returns(played.noisy), noise))

@@ -220,6 +220,14 @@ class Record:
         planned = epochs if isinstance(epochs, int) and epochs >= self.rows else self.rows
         return np.arange(self.rows) >= share * planned
 
+    def need_signal(self) -> None:
+        """Skip the rule if all episodes return the same, so that there is nothing to learn."""
+        returns, noise = self.columns.get("AverageEpRet"), self.columns.get("StdEpRet")
+        if returns is None or noise is None or not np.isfinite(returns).any():
+            return
+        if np.nanmax(noise) <= 1e-9 and np.nanmax(returns) - np.nanmin(returns) <= 1e-9:
+            raise Skip("all episodes return the same")
+
     def need_rows(self, rows: int) -> None:
         """Skip the rule if the run has fewer rows than this."""
         if self.rows < rows:

@@ -24,6 +24,7 @@ class Change(NamedTuple):
 def progress(run: Record) -> Change:
     """Compare the return of the first rows with that of the last ones; skip a short run."""
     run.need_rows(10)
+    run.need_signal()
     trained = run.column("AverageEpRet") if run.has("AverageEpRet") else run.performance
     first = trained[: max(3, run.rows // 10)]
     ends = [run.column(n)[-run.last :] for n in ("AverageTestEpRet", "AverageEpRet") if run.has(n)]
