@@ -83,6 +83,10 @@ def _ratio_one(run: Record) -> Found | None:
                 run.span(rows),
                 part="returns",
             )
+    kwargs = run.config.get("ac_kwargs")
+    if isinstance(kwargs, dict) and kwargs.get("normalize_obs"):
+        said += "; the normalizer may have moved between collecting and learning"
+        return Found(said, run.span(rows), part="normalizer")
     return Found(said, run.span(rows))
 
 

@@ -134,8 +134,8 @@ def _demoted(rule: Rule, finding: Finding, record: Record) -> Finding:
     return dataclasses.replace(finding, level="hint")
 
 
-def _rank(finding: Finding, rule: Rule) -> tuple[bool, bool, int, int, int]:
+def _rank(finding: Finding, rule: Rule) -> tuple[bool, bool, int, bool, int, int]:
     """Causes first: exact faults, then checkpoints, mechanisms, symptoms; hints at the end."""
     family = "XCRS".index(rule.id[0])
     level = LEVELS.index(finding.level)
-    return finding.level == "hint", rule.symptom, level, family, int(rule.id[1:])
+    return finding.level == "hint", rule.symptom, level, not rule.root, family, int(rule.id[1:])

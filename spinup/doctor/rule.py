@@ -93,6 +93,8 @@ class Rule:
         algorithms: the algorithms it applies to; empty means all. HER counts as its base.
         needs: columns; `A|B` means one of them.
         symptom: whether this is what a fault leads to, rather than a fault. Symptoms come last.
+        root: whether it names what other findings of the same level follow from; it comes before
+            them.
         exact: whether a violation is a fault even in a short run; X rules always are.
         cheap: whether `spinup runs` and the end of a grid apply it to every run.
         compares: whether it compares several runs; `check` then sees only one and finds nothing.
@@ -110,6 +112,7 @@ class Rule:
     algorithms: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     symptom: bool = False
+    root: bool = False
     exact: bool = False
     cheap: bool = False
     compares: bool = False

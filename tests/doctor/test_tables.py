@@ -330,6 +330,21 @@ def test_causes_come_before_symptoms(tmp_path):
     assert ids.index("X19") < ids.index("S12") < ids.index("S1") < ids.index("S34")
 
 
+def test_the_temperature_comes_before_what_it_leads_to(tmp_path):
+    columns, config, space = healthy("sac")
+    alpha_wrong_way(columns, config)
+    columns["LossPi"] = -0.3 * columns["AverageQ1Vals"]
+    ids = list(look(tmp_path, columns, config, space))
+    assert ids.index("S26") < ids.index("S25")
+
+
+def test_a_moving_normalizer_is_named(tmp_path):
+    columns, config, space = healthy("ppo")
+    columns["LossPi"][:] = 0.03
+    config["ac_kwargs"] = {"normalize_obs": True}
+    assert look(tmp_path, columns, config, space)["X2"].part == "normalizer"
+
+
 def seeds_of(tmp_path, change=None):
     for seed in (0, 1, 2):
         columns, config, space = healthy("ppo")
