@@ -34,7 +34,7 @@ train: $(STAMP) ## train PPO on CartPole; saves a learning curve and a clip of t
 test: lint types pytest ## lint, check types and run the test suite
 
 pytest: $(STAMP) ## run the test suite only
-	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP) ## check style and formatting
 	$(BIN)/ruff check .
