@@ -141,7 +141,7 @@ def lambda_used(subject: Subject, seed: int) -> Fault | None:
     """
     if DISCRETE not in subject.actions:
         return None
-    for extra in range(8):
+    for extra in range(10):
         still: dict[str, Any] = {"vf_lr": 1e-12, "lam": 0.0}
         outcome = subject.train("DelayedAction", 10 * seed + extra, acts=True, epochs=1, **still)
         good, bad = (np.array([r, 1 / 3], np.float32) for r in (1, -1))
@@ -149,7 +149,7 @@ def lambda_used(subject: Subject, seed: int) -> Fault | None:
         if values[0] is None or values[1] is None:
             return None
         margin = float(values[1].mean() - values[0].mean())
-        if margin > 0.15:  # the untrained values prefer the wrong action
+        if margin > 0.05:  # the untrained values prefer the wrong action
             outcome = subject.train("DelayedAction", 10 * seed + extra, acts=True, **still)
             p = _preference(outcome, 1, np.zeros(2, np.float32))
             if p is not None and p > 0.8:
@@ -215,7 +215,7 @@ def step_size(subject: Subject, seed: int) -> Fault | None:
     if old is None or new is None:
         return None
     kl = float(np.sum(old * np.log(old / new)))
-    if not 0.4 <= kl / 0.02 <= 1.1:
+    if not 0.57 <= kl / 0.02 <= 1.1:  # the line search may have shortened the step once
         return Fault(
             "policy-step",
             f"with delta=0.02, the first step moved the policy by a KL divergence of {kl:.4f}: it "
@@ -260,7 +260,7 @@ def frozen_targets(subject: Subject, seed: int) -> Fault | None:
     probe = f"TwoStep{subject.main}"
     gamma = subject.gamma
     frozen: dict[str, Any] = {"polyak": 1 - 1e-9, "policy_delay": 1, "n_step": 1, "alpha": 0.02}
-    for extra in range(4):
+    for extra in range(10):
         s = 10 * seed + extra
         start = subject.train(probe, s, epochs=1, steps_per_epoch=20, **frozen, **STILL)
         initial = start.answers.q_values(ONE, start.answers.some_actions())
@@ -268,7 +268,7 @@ def frozen_targets(subject: Subject, seed: int) -> Fault | None:
             return None
         untrained = initial.mean(1)  # of each critic
         apart = abs(untrained[0] - untrained[-1]) if len(untrained) > 1 else 1.0
-        if apart < 0.12 and extra < 3:
+        if apart < 0.2 and extra < 9:
             continue  # the minimum of two critics could not be told from their mean
         outcome = subject.train(probe, s, **frozen)
         fault = refusal(outcome)
@@ -333,8 +333,9 @@ def n_step(subject: Subject, seed: int) -> Fault | None:
     for name in ("Termination", "NeighboursCut", "Neighbours"):
         found = learn(subject, name, seed, subject.main, n_step=3)
         if not found.passed and found.known:
+            part = "returns" if name == "Termination" else "episode-ends"
             return found.fault or Fault(
-                "replay", f"with n_step=3, in {name}, {found.text()}; with n_step=1, it is right"
+                part, f"with n_step=3, in {name}, {found.text()}; with n_step=1, it is right"
             )
     return None
 
@@ -447,13 +448,13 @@ def _soft_values(
         return Fault("value-loss", f"{said}: the target leaves out the entropy")
     if seen < 0:
         return Fault("value-loss", f"{said}: the entropy has the wrong sign")
-    samples = outcome.answers.samples(ZERO, 400)
-    if samples is not None and entropy_of(samples[:, :1]) < 0.2 * entropy - 0.2:
-        return Fault("policy-loss", f"{said}: the policy does not seek entropy")
-    return Fault(
-        "action-bounds",
-        f"{said}: the log-probabilities are not those of actions within their bounds",
-    )
+    if seen > entropy:
+        return Fault(
+            "action-bounds",
+            f"{said}, more than any density within the bounds allows: the log-probabilities are "
+            "not those of the actions",
+        )
+    return Fault("policy-loss", f"{said}: the policy does not seek entropy")
 
 
 def learned_temperature(subject: Subject, seed: int) -> Fault | None:
@@ -551,32 +552,54 @@ def goal_checks(subject: Subject) -> dict[str, Check]:
 
 
 def goal(subject: Subject, n: int, seed: int) -> Fault | None:
-    """Flip bits until they match: most actions must flip a wrong bit, and values must be known."""
-    if n == 4:
-        outcome = subject.train("Goal4", seed, k=0)
-    else:
-        outcome = subject.train(f"Goal{n}", seed, acts=True)
+    """Flip bits until they match: the values of 4 bits are known, and 12 bits need hindsight."""
+    share, bias = _goal_run(subject, n, seed)
+    if share is None:
+        return None
+    said = f"in Goal{n}, {share:.0%} of the actions flip a wrong bit"
+    if n > 4:
+        if share < 0.65:
+            return Fault("replay", f"{said}, and 50% would by chance: hindsight teaches nothing")
+        return None
+    if share < 0.85:
+        return Fault("value-loss", f"{said}: its base does not learn")
+    for distance, limit in ((1, 0.25), (2, 0.1)):
+        if abs(bias.get(distance, 0.0)) > limit:
+            _, alone = _goal_run(subject, n, seed, k=0)
+            part = "replay" if abs(alone.get(1, 0.0)) < 0.25 else "value-loss"
+            return Fault(
+                part,
+                f"in Goal{n}, the values of goals at a distance of {distance} are wrong by "
+                f"{bias[distance]:.2f}"
+                + (": relabeled transitions are wrong" if part == "replay" else ""),
+            )
+    return None
+
+
+def _goal_run(
+    subject: Subject, n: int, seed: int, **changes: Any
+) -> tuple[float | None, dict[int, float]]:
+    """Train in `BitFlip`; return the share of good actions, and mean errors of Q by distance."""
+    outcome = subject.train(f"Goal{n}", seed, **changes)
     env: Any = outcome.record.envs[0].unwrapped
     rng = np.random.default_rng(0)
-    right = []
-    for _ in range(200):
+    right: list[bool] = []
+    errors: dict[int, list[float]] = {}
+    inputs = getattr(outcome.answers.whole, "inputs", lambda row: row)
+    for _ in range(150):
         bits, want = rng.integers(2, size=(2, n))
         if np.array_equal(bits, want):
             continue
         row = _flat(env, bits, want)
         a = outcome.answers.action(row)
         if a is None:
-            return None
+            return None, {}
         right.append(bits[int(np.asarray(a))] != want[int(np.asarray(a))])
-    chance, share = 0.5, float(np.mean(right))
-    needed = 0.85 if n == 4 else 0.75
-    if share < needed:
-        return Fault(
-            "replay" if n > 4 else "value-loss",
-            f"in Goal{n}, {share:.0%} of the actions flip a wrong bit ({chance:.0%} by chance): "
-            + ("hindsight teaches nothing" if n > 4 else "its base does not learn"),
-        )
-    return None
+        q = outcome.answers.q_values(inputs(row), np.arange(n))
+        if q is not None:
+            truth = env.true_value({"observation": bits, "desired_goal": want}, subject.gamma)
+            errors.setdefault(int(np.sum(bits != want)), []).append(float(q.max()) - truth)
+    return float(np.mean(right)), {k: float(np.mean(x)) for k, x in errors.items()}
 
 
 def _flat(env: Any, bits: np.ndarray, goal_bits: np.ndarray) -> np.ndarray:

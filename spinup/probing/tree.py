@@ -186,11 +186,15 @@ def _action_check(subject: Subject, name: str) -> Check:
         if fault is not None and name.endswith("Asymmetric") and fault.part != "loop":
             return Fault(
                 "action-bounds",
-                f"{fault.reason}, whose bounds differ by dimension and sign, while it learns where "
-                "they are -1 and 1",
+                f"where bounds differ by dimension and sign, the policy loses {acted.share:.0%} of "
+                "what random actions lose; where they are -1 and 1, it learns",
             )
         if fault is not None and name.endswith("DiscreteFrom5"):
-            return Fault("action-bounds", f"{fault.reason}, whose actions start at 5")
+            return Fault(
+                "action-bounds",
+                f"where actions start at 5, the policy loses {acted.share:.0%} of what random "
+                "actions lose; where they start at 0, it learns",
+            )
         if fault is None and name.endswith("Asymmetric"):
             return parts.noise_fault(subject, acted.outcome)
         return fault

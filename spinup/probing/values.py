@@ -252,6 +252,13 @@ def _ends(found: dict[str, Learned], failed: list[str], subject: Subject, said: 
         return Fault("episode-ends", f"{said}: the wrong value is bootstrapped at a cut")
     if first == "Termination":
         worst = found[first].wrong()
+        last, several = max(found[first].want), subject.given.get("n_step", 1)
+        if last not in worst:
+            return Fault(
+                "returns" if subject.kind == "on" or several > 1 else "value-loss",
+                f"{said}, while the last step's value is right: rewards of later steps are summed "
+                "or discounted wrongly",
+            )
         if all(found[first].got[o] > found[first].want[o] for o in worst):
             return Fault("episode-ends", f"{said}: something is bootstrapped after a termination")
         return Fault(

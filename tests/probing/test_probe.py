@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from spinup import registry
 from spinup.cli.main import main
+from spinup.exercises import zoo
 from spinup.probing import probe
 from spinup.probing.calling import Subject
 from spinup.probing.report import Fault
@@ -243,3 +245,34 @@ def test_our_ppo_passes_a_probe_and_fails_with_a_useless_rate(capsys):
     assert "ok    TwoStep" in capsys.readouterr().out
     assert main(["probe", "ppo", "--only", "Constant", "--set", "vf_lr=1e-9"]) == 1
     assert "Likely broken: value-loss" in capsys.readouterr().out
+
+
+# ---- faults of our own algorithms ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mutant", "probes", "part"),
+    [
+        ("ppo-no-stop", ["KLStop"], "policy-step"),
+        ("ppo-max", ["ClippedStep"], "policy-loss"),
+        ("truncated-return-logged", ["Contract"], "logging-saving"),
+        ("dqn-max-by-target", ["DoubleQ"], "value-loss"),
+        ("replay-pairs-shifted", ["Observation", "Termination"], "replay"),
+        ("target-is-alias", ["FrozenTargets"], "targets"),
+    ],
+)
+def test_faults_of_the_zoo_are_named_and_healthy_code_passes(mutant, probes, part):
+    found = zoo.find(mutant)
+    name = found.algorithms[0]
+    assert probe(registry.load(name), name, only=probes).passed
+    with zoo.applied(mutant):
+        verdict = probe(registry.load(name), name, only=probes).verdict
+    assert verdict is not None and verdict.part == part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.algorithms())
+def test_every_algorithm_of_ours_passes_every_probe(name):
+    report = probe(registry.load(name), name)
+    assert report.passed, report.text()
+    assert report.seconds < 60
