@@ -152,6 +152,8 @@ def child(task):
             stopped = {}
             try:
                 train(made, folder)
+            except OSError:
+                raise
             except Exception as error:  # a fault may well stop a run; doctor sees what is there
                 stopped = {"stopped": f"{type(error).__name__}: {error}"[:300]}
             if not stopped and rows(folder) < made["arguments"]["epochs"]:
@@ -339,7 +341,10 @@ def probed(mutant, name):
     try:
         found = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:
-        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
+        if done.returncode == 2 and " crashed in " in last:  # noticed, but no part is named
+            return {"noticed": True, "part": None, "reason": last}
+        return {"error": last}
     answer = {"noticed": found["noticed"]}
     names = ("part", "reason", "probes") if found["noticed"] else ()
     return answer | {key: found[key] for key in names}
@@ -358,6 +363,8 @@ def measure_probe(mutant, options):
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(probed(mutant, None), indent=1))
     healthy = json.loads(kept.read_text())
+    if "error" in healthy:
+        return healthy
     if noticed(healthy) and healthy["part"] == answer["part"]:
         return {**healthy, "noticed": False, "why": "the same verdict without the fault"}
     return answer
@@ -438,7 +445,7 @@ def short(entry, mutant):
         return "not measured"
     if not entry["noticed"]:
         return "no, but the run stops" if "stopped" in entry else "no"
-    if "part" not in entry:
+    if entry.get("part") is None:
         return "yes"
     return "right part" if entry["part"] == mutant.part else f"yes ({entry['part']})"
 
@@ -543,7 +550,7 @@ def who(found, mutant):
     if noticed(found.get("doctor")):
         words.append(f"doctor ({', '.join(found['doctor']['by'][:4])})")
     if noticed(found.get("probe")):
-        words.append(f"probe ({found['probe'].get('part', 'another part')})")
+        words.append(f"probe ({found['probe'].get('part') or 'the algorithm crashes'})")
     missed = [what for what in MEASURES if measured(found.get(what)) and not noticed(found[what])]
     text = [f"Noticed by {', '.join(words)}."] if words else []
     text += [f"Not noticed by {' and '.join(missed)}."] if missed else []
