@@ -15,6 +15,7 @@ digits. Errors must be 0, and at most 5 % of the runs may have warnings; the exi
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -113,7 +114,7 @@ def _rounded(cell):
         number = float(cell)
     except ValueError:
         return cell
-    return cell if number == int(number) < 1e15 else f"{number:.7g}"
+    return cell if not math.isfinite(number) or number.is_integer() else f"{number:.7g}"
 
 
 def summarize(entries, missing):
