@@ -89,6 +89,7 @@ SEEN = {
     "no-done-mask": lambda run: column(run, "AverageQVals")[-1] > 60 and final_return(run) < 15,
     "dqn-nstep-gamma": lambda run: column(run, "AverageQVals")[-1] > 50,
     "dqn-target-clipped": lambda run: column(run, "AverageQVals")[-1] < 1.01,
+    "her-reward-stale": lambda run: column(run, "AverageQVals")[-1] < -1.8,
     "pi-sign": lambda run: column(run, "LossPi")[-1] * column(run, "AverageQVals")[-1] > 0,
 }
 

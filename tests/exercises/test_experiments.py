@@ -21,6 +21,7 @@ SAY = {
     "reinforce.exp_baseline": "value",
     "vpg.exp_train_v_iters": "unclear",
     "trpo.exp_delta": "0.001",
+    "ppo.exp_clip": "0.02",
     "dqn.exp_equal_actions": "rises",
     "workflow.exp_seeds": "20",
 }

@@ -149,6 +149,15 @@ LOGS: dict[str, Log] = {
             "AverageTestEpRet rises faster than in the healthy runs, in all three seeds",
         ),
     ),
+    "her-reward-stale": Log(
+        "healthy-her",
+        "AverageQVals ends near -2.1 instead of -1.2: few stored transitions are a success",
+        (
+            "TestSuccessRate stays below 0.3 in every epoch",
+            "AverageQVals rises above zero, although no reward is positive",
+            "LossQ grows from epoch to epoch",
+        ),
+    ),
     "pi-sign": Log(
         "healthy-ddpg",
         "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
