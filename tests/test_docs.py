@@ -14,6 +14,7 @@ import pytest
 
 import spinup.analysis.compare
 import spinup.analysis.plot
+import spinup.cli.doctor
 import spinup.cli.new
 import spinup.policies.export
 import spinup.policies.play
@@ -114,6 +115,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.policies.export, "export_onnx", lambda *a, **k: report)
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
+    monkeypatch.setattr(spinup.cli.doctor, "examined", lambda *a: [])
     rest = spinup_words(words)
     if rest is not None:
         if rest[0] == "exercise":

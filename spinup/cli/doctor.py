@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spinup.analysis.curves import complete, run_folders
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, nearest
+
+if TYPE_CHECKING:
+    from spinup.doctor.examination import Examination
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,17 +38,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(args.explain)
     if not args.run:
         raise SpinupError("name a run to examine: spinup doctor RUN (or --explain ID)")
-    folders = [folder for given in complete(args.run) for folder in run_folders(Path(given))]
-    if not folders:
-        raise SpinupError(
-            f"there are no runs in {', '.join(args.run)}: pass a run directory or a folder of runs"
-        )
-    from spinup.doctor.examination import examinations
     from spinup.doctor.report import as_json, as_text, exit_code
 
-    found = examinations(list(dict.fromkeys(folders)), args.play)
+    found = examined(args.run, args.play)
     print(as_json(found) if args.json else as_text(found, args.all))
     return exit_code(found)
+
+
+def examined(given: Sequence[str], play: int) -> list[Examination]:
+    """Examine all runs at or below these folders or prefixes of folders."""
+    from spinup.doctor.examination import examinations
+
+    folders = [folder for path in complete(given) for folder in run_folders(Path(path))]
+    if not folders:
+        raise SpinupError(
+            f"there are no runs in {', '.join(given)}: pass a run directory or a folder of runs"
+        )
+    return examinations(list(dict.fromkeys(folders)), play)
 
 
 def _explain(name: str) -> int:
