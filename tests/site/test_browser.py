@@ -50,7 +50,7 @@ SEARCHES = {
     "own algorithm": "own-algorithm",
     "exercise": "exercises",
     "trust region": "learn/trust-regions",
-    "policy gradient": "spinningup/rl_intro3",
+    "policy gradient": "notebooks/1-policy-gradient-by-hand",
     "overestimation": "notebooks/3-overestimation",
     "glossary": "learn/glossary",
     "doctor": "debug/doctor",
@@ -114,10 +114,13 @@ def pages(site):
     )
 
 
+FORMULAS_SET = "window.MathJax && MathJax.startup && MathJax.startup.promise.then(() => 1)"
+
+
 def visit(tab, site, page):
     """Open a page and wait until its formulas are set."""
     tab.goto((site / "html" / f"{page}.html").as_uri())
-    tab.evaluate("window.MathJax && MathJax.startup && MathJax.startup.promise.then(() => 1)")
+    tab.evaluate(FORMULAS_SET)
 
 
 def formulas(site, page):
@@ -182,29 +185,55 @@ CONTRAST = """() => {
 }"""
 
 
+def problems_of(tab, address, written):
+    """What is wrong with a page that has `written` formulas in its source."""
+    tab.faults.clear()
+    tab.goto(address)
+    tab.evaluate(FORMULAS_SET)
+    found = []
+    for width in WIDTHS:
+        tab.set_viewport_size({"width": width, "height": 900})
+        wide = tab.evaluate("document.scrollingElement.scrollWidth")
+        if wide > width:
+            found.append(f"scrolls sideways: {wide} of {width} pixels")
+        hidden = "[...document.images].filter(i => !i.naturalWidth).map(i => i.src)"
+        found += [f"image not shown: {image}" for image in tab.evaluate(hidden)]
+    if tab.query_selector("mjx-merror"):
+        found.append("a formula with an error")
+    shown = len(tab.query_selector_all("mjx-container"))
+    if shown != written:
+        found.append(f"{shown} formulas shown, {written} written")
+    return found + tab.faults
+
+
 def test_every_page_is_shown_as_it_was_meant(site, tab):
     problems = {}
     for page in pages(site):
-        tab.faults.clear()
-        found = problems.setdefault(page, [])
-        visit(tab, site, page)
-        for width in WIDTHS:
-            tab.set_viewport_size({"width": width, "height": 900})
-            wide = tab.evaluate("document.scrollingElement.scrollWidth")
-            if wide > width:
-                found.append(f"scrolls sideways: {wide} of {width} pixels")
-            hidden = tab.evaluate(
-                "[...document.images].filter(i => i.loading === 'lazy' || !i.naturalWidth)"
-                ".map(i => i.src)"
-            )
-            found += [f"image not shown: {image}" for image in hidden]
-        if tab.query_selector("mjx-merror"):
-            found.append("a formula with an error")
-        shown, written = len(tab.query_selector_all("mjx-container")), formulas(site, page)
-        if shown != written:
-            found.append(f"{shown} formulas shown, {written} written")
-        found += tab.faults
-    assert {page: found for page, found in problems.items() if found} == {}
+        address = (site / f"html/{page}.html").as_uri()
+        if found := problems_of(tab, address, formulas(site, page)):
+            problems[page] = found
+    assert problems == {}
+
+
+def test_a_faulty_page_is_noticed(site, tab, tmp_path):
+    mathjax = (site / "html/_static/mathjax/tex-chtml.js").as_uri()
+    (tmp_path / "faulty.html").write_text(
+        f"""<script src="{mathjax}"></script><img src="gone.png" width="9"><h1>Faulty</h1>
+        <script src="http://127.0.0.1:9/x.js"></script><script>nothing.here</script>
+        <div style="width: 800px">wide</div><p>\\(a\\) and \\(\\frac\\)</p>"""
+    )
+    found = problems_of(tab, (tmp_path / "faulty.html").as_uri(), 3)
+    for words in (
+        "scrolls sideways: ",
+        "image not shown: ",
+        "a formula with an error",
+        "2 formulas shown, 3 written",
+        "asks the network: http://127.0.0.1:9/x.js",
+        "not loaded: ",
+        "script error: ",
+    ):
+        assert any(fault.startswith(words) for fault in found), (words, found)
+    assert not any("of 1280" in fault for fault in found)
 
 
 def test_all_text_stands_out_from_its_background(site, tab):
