@@ -1,4 +1,4 @@
-"""Rules that use the saved networks on replayed data (C6 to C8, C19 to C24).
+"""Rules that use the saved networks on replayed data (C6 to C8, C19 to C24, C26, C28, C29).
 
 The networks are the library's own classes, rebuilt from JSON and safetensors. Targets are computed
 here once more, by the formulas of the papers, and compared with what the critics have learned.
@@ -428,6 +428,28 @@ def _saturated(run: Record) -> Found | None:
     return Found(f"{100 * share:.0f} % of the policy's actions are at the bounds of their range")
 
 
+def _scale_of_actions(run: Record) -> Found | None:
+    low, high = run.bounds
+    half, center = (high - low) / 2, (high + low) / 2
+    for name, wanted in (("act_limit", half), ("act_center", center)):
+        found = [x for key, x in run.saved.weights.items() if key.endswith(f"pi.{name}")]
+        if found and not np.allclose(found[0], wanted, rtol=1e-4, atol=1e-5):
+            return Found(
+                f"the policy's {name} is {np.round(found[0], 4).tolist()}, but the action space "
+                f"gives {np.round(wanted, 4).tolist()}"
+            )
+    nets = _nets(run)
+    with nets.torch.no_grad():
+        act = nets.greedy(nets.obs(nets.batch)).numpy().reshape(-1, len(low))
+    beyond = np.abs(act - center) / half
+    if beyond.max() <= 1.01:
+        return None
+    return Found(
+        f"the policy's own actions reach {beyond.max():.2f} times half the range from its center "
+        f"({100 * (beyond > 1.01).any(1).mean():.0f} % of them are outside the bounds)"
+    )
+
+
 def _blind(run: Record) -> Found | None:
     nets = _nets(run)
     if nets.discrete:
@@ -581,5 +603,19 @@ RULES = (
         check=_other_targets,
         algorithms=("td3", "sac"),
         **_LOOSE,
+    ),
+    Rule(
+        "C29",
+        "scale of actions",
+        part="action-bounds",
+        limit="the policy's actions are within the bounds, and scaled by their half range and "
+        "center in every dimension",
+        why="A policy that is squashed and scaled to the bounds cannot leave them, and reaches all "
+        "of them.",
+        advice="End the network with tanh, multiply by (high - low) / 2 and add the center, in "
+        "every dimension.",
+        check=_scale_of_actions,
+        algorithms=ACTOR_CRITICS,
+        **_EXACT,
     ),
 )

@@ -256,6 +256,7 @@ PLANTS = {
     "C26": [("td3", negate_critics, "value-loss")],
     "C27": [("dqn", one_discount, "returns")],
     "C28": [("td3", larger_critic, "value-loss")],
+    "C29": [("td3", lambda run: scale(run.ac, "pi.act_limit", 2.0), "action-bounds")],
 }
 CASES = [(name, *case) for name, cases in PLANTS.items() for case in cases]
 
@@ -270,6 +271,13 @@ def test_a_planted_fault_is_found(name, algo, plant, part, runs, tmp_path, monke
     found, skipped = look(changed(runs(algo), tmp_path / "run", plant))
     assert name in found, (sorted(found), skipped.get(name))
     assert part is None or found[name].part == part
+
+
+def test_actions_that_are_not_squashed_are_outside_the_bounds(runs, monkeypatch):
+    run = Record(runs("td3"))
+    assert RULES["C29"].check(run) is None
+    monkeypatch.setattr(critics._Nets, "greedy", lambda nets, obs: 5 * torch.ones(len(obs), 1))
+    assert "2.50 times" in RULES["C29"].check(run).sentence
 
 
 def test_a_damaged_checkpoint_is_a_reason_and_no_traceback(runs, tmp_path):
