@@ -57,10 +57,7 @@ html_show_search_summary = False
 html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
-html_theme_options = {
-    "navigation_with_keys": False,
-    "light_css_variables": {"color-code-background": "#f4f6f8"},
-}
+html_theme_options = {"navigation_with_keys": False}
 
 
 class Command(RegexLexer):
