@@ -198,8 +198,8 @@ def run(command, name, limit):
 
 # After the files nearest to the change, what checks whole runs.
 WIDER = (
-    "tests/algos/pytorch/test_probe_learning.py",
     "tests/algos/test_algorithms.py",
+    "tests/algos/pytorch/test_probe_learning.py",
     "tests/runs/test_determinism.py",
     "tests/policies/test_saved.py",
     "tests/runs/test_run_directory.py",

@@ -395,6 +395,14 @@ def test_test_episodes_leave_normalizers_and_training_alone(train, algo):
     assert all(torch.equal(x, theirs[name]) for name, x in ours.items())
 
 
+@pytest.mark.parametrize("algo", ["ppo", "trpo"])
+def test_normalizers_stay_fixed_between_collecting_and_learning(train, algo):
+    ac_kwargs = {"hidden_sizes": (8,), "normalize_obs": True}
+    run = train(algo, "Pendulum-v1", epochs=3, ac_kwargs=ac_kwargs)
+    # All ratios are one before the first step, so the loss is the mean of normalized advantages.
+    assert all(abs(row["LossPi"]) < 1e-6 for row in run.rows)
+
+
 # ---- environments of every kind --------------------------------------------------------------
 
 
