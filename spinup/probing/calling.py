@@ -133,7 +133,7 @@ class Subject:
         if fits and "epochs" not in {**self.given, **changes}:  # as many steps in all
             chosen["epochs"] = math.ceil(usual["epochs"] * max(1, min(4, 40 / fits)))
         if self.has("ac_kwargs"):
-            chosen["ac_kwargs"] = {**self._networks(), **self.given.get("ac_kwargs", {})}
+            chosen["ac_kwargs"] = changes.get("ac_kwargs") or self.networks()
         steps = int(chosen.get("steps_per_epoch", 4000)) * int(chosen.get("epochs", 50))
         record = Record(make, limit=20 * steps + 20000)
         with tempfile.TemporaryDirectory(prefix="spinup_probe_") as folder:
@@ -236,8 +236,10 @@ class Subject:
                     break
         raise errors[-1]
 
-    def _networks(self) -> dict[str, Any]:
-        return self._candidates()[0] if self.ac_kwargs is None else self.ac_kwargs
+    def networks(self) -> dict[str, Any]:
+        """Return `ac_kwargs`: small networks, as far as the function takes them."""
+        small = self._candidates()[0] if self.ac_kwargs is None else self.ac_kwargs
+        return {**small, **self.given.get("ac_kwargs", {})}
 
     def _candidates(self) -> list[dict[str, Any]]:
         small: dict[str, Any] = {"hidden_sizes": (16,)}
@@ -347,6 +349,9 @@ def _saved_differs(agent: Any, run: Path) -> str:
 
     _, tensors = load_policy(run)
     state = {name: np.asarray(x.detach().cpu()) for name, x in agent.state_dict().items()}
+    for name, _ in getattr(agent, "named_buffers", dict)():
+        if name not in tensors:
+            return f"the saved policy lacks the statistics {name}"
     for name, array in state.items():
         if name not in tensors:
             return f"the saved policy lacks {name}"

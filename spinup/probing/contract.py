@@ -35,13 +35,37 @@ def contract(subject: Subject, seed: int) -> Fault | None:
         name = outcome.changed[0]
         return Fault("hyperparameters", f"the function changes its argument {name}")
     if outcome.saved:
-        return Fault("logging-saving", outcome.saved)
-    return _columns(subject, outcome) or _seeds(subject, seed, probe, outcome)
+        part = "normalizer" if "statistics" in outcome.saved else "logging-saving"
+        return Fault(part, outcome.saved)
+    fault = _columns(subject, outcome) or _seeds(subject, seed, probe, outcome)
+    if fault is None and subject.ours and subject.has("num_test_episodes"):
+        return _tests(subject, seed, probe, outcome)
+    return fault
 
 
-def _short(subject: Subject, probe: str, seed: int) -> Outcome:
+def _tests(subject: Subject, seed: int, probe: str, without: Outcome) -> Fault | None:
+    """Test episodes must not change training; our algorithms promise that."""
+    tested = _short(subject, probe, seed, num_test_episodes=2)
+    if "num_test_episodes" in subject.given:
+        without = _short(subject, probe, seed, num_test_episodes=0)
+    differs = next((w for w in ("observations", "actions") if _difference(without, tested, w)), "")
+    if not differs and _weights(without) != _weights(tested):
+        differs = "networks"
+    if not differs:
+        return None
+    normalizes = subject.given.get("ac_kwargs", {}).get("normalize_obs")
+    return Fault(
+        "normalizer" if normalizes else "loop",
+        f"test episodes change the {differs} of training"
+        + (": the normalizer learns from them" if normalizes else ""),
+    )
+
+
+def _short(subject: Subject, probe: str, seed: int, **changes: Any) -> Outcome:
     short: dict[str, Any] = {"epochs": 3, "steps_per_epoch": 52, "num_envs": 2, "max_ep_len": 100}
-    return subject.train(probe, seed, start_steps=20, update_after=20, save_freq=1, **short)
+    return subject.train(
+        probe, seed, start_steps=20, update_after=20, save_freq=1, **short, **changes
+    )
 
 
 def _columns(subject: Subject, outcome: Outcome) -> Fault | None:
@@ -119,6 +143,13 @@ def _difference(one: Outcome, other: Outcome, what: str = "") -> str:
     if not what and [repr(r) for r in one.rows] != [repr(r) for r in other.rows]:
         return "progress.txt"
     return ""
+
+
+def _weights(outcome: Outcome) -> list[Any]:
+    """Return all parameters and statistics of the returned networks."""
+    agent: Any = outcome.answers.whole
+    state = agent.state_dict() if hasattr(agent, "state_dict") else {}
+    return [(name, np.asarray(x.detach().cpu()).tolist()) for name, x in state.items()]
 
 
 def _track(outcome: Outcome, get: Callable[[Any], Any]) -> list[Any]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from spinup.envs.probes import ProbeEnv
-from spinup.envs.probes_more import Temperature
-from spinup.probing.actions import act, action_fault, entropy_of
-from spinup.probing.calling import BOX, DISCRETE, Outcome, Subject
-from spinup.probing.report import Fault
+from spinup.envs.probes_more import Scale, Temperature
+from spinup.probing.actions import act, action_fault, entropy_of, measure
+from spinup.probing.calling import BOX, DISCRETE, Crash, Outcome, Subject
+from spinup.probing.report import Fault, NotUsed
 from spinup.probing.values import learn, refusal
 
 __all__ = ["checks", "goal_checks", "noise_fault"]
@@ -46,6 +46,8 @@ def checks(subject: Subject) -> dict[str, Check]:
             add("KLStop", kl_stop)
         if subject.has("delta"):
             add("StepSize", step_size)
+        if discrete and subject.has("ac_kwargs"):
+            add("Scale", scale)
     if subject.has("ent_coef") and discrete:
         add("EntropyBonus", entropy_bonus)
     if subject.has("num_envs"):
@@ -242,6 +244,30 @@ def entropy_bonus(subject: Subject, seed: int) -> Fault | None:
     return None
 
 
+def scale(subject: Subject, seed: int) -> Fault | None:
+    """Observations far from 0 must be learned if the networks can normalize them."""
+
+    def make() -> Scale:
+        return Scale("Discrete", center=100.0, spread=1.0, reward=1.0)
+
+    make.__name__ = "Scale"
+    networks = {**subject.networks(), "normalize_obs": True}
+    try:
+        outcome = subject.train(make, seed, acts=True, ac_kwargs=networks)
+    except Crash as error:
+        if subject.ours:
+            raise
+        raise NotUsed("its networks have no argument normalize_obs") from error
+    acted = measure(outcome, subject.gamma)
+    if acted.share <= 0.35:
+        return None
+    return Fault(
+        "normalizer",
+        f"with normalize_obs and observations of 99 and 101, the policy loses {acted.share:.0%} of "
+        "what random actions lose; with -1 and 1, it learns",
+    )
+
+
 def many_envs(subject: Subject, seed: int) -> Fault | None:
     """Several environments must not mix their episodes."""
     found = learn(subject, "Neighbours", seed, subject.main, num_envs=4)
@@ -267,9 +293,10 @@ def frozen_targets(subject: Subject, seed: int) -> Fault | None:
         if initial is None:
             return None
         untrained = initial.mean(1)  # of each critic
-        apart = abs(untrained[0] - untrained[-1]) if len(untrained) > 1 else 1.0
+        # With a larger first critic, neither it alone nor a mean or maximum is the minimum.
+        apart = float(untrained[0] - untrained[-1]) if len(untrained) > 1 else 1.0
         if apart < 0.2 and extra < 9:
-            continue  # the minimum of two critics could not be told from their mean
+            continue
         outcome = subject.train(probe, s, **frozen)
         fault = refusal(outcome)
         learned = outcome.answers.values(ZERO)

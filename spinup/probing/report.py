@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Fault", "Report", "Result", "Verdict"]
+__all__ = ["Fault", "NotUsed", "Report", "Result", "Verdict"]
 
 # The parts of an algorithm that a verdict may name, and what each one covers.
 PARTS = {
@@ -26,6 +26,10 @@ PARTS = {
     "environment": "the environment",
     "hyperparameters": "hyperparameters",
 }
+
+
+class NotUsed(Exception):
+    """A probe does not apply; the message says why."""
 
 
 @dataclass(frozen=True)

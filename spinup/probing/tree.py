@@ -14,17 +14,13 @@ from typing import Any
 from spinup.probing import contract, parts
 from spinup.probing.actions import act, action_fault
 from spinup.probing.calling import BOX, DISCRETE, Crash, Subject
-from spinup.probing.report import Fault, Report, Result, Verdict, majority
+from spinup.probing.report import Fault, NotUsed, Report, Result, Verdict, majority
 from spinup.probing.values import Learned, diagnose, learn, value_probes
 from spinup.utils.errors import SpinupError, nearest
 
 __all__ = ["probe", "probe_names"]
 
 Check = Callable[[int], Fault | None]  # from a seed to what is wrong
-
-
-class NotUsed(Exception):
-    """A probe does not apply; the message says why."""
 
 
 def probe(
