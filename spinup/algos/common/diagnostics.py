@@ -163,7 +163,7 @@ def _update_columns(run: Any, buffer: Any, gauges: Any) -> dict[str, float]:
     for batch in batches:
         parts = {name: batch[name] for name in ("ret", "adv", "val") if name in batch}
         parts.update({f"new_{name}": x for name, x in gauges.estimates(batch).items()})
-        joined = run.to_array(list(parts.values()))  # one transfer
+        joined = run.to_array(list(parts.values())).astype(np.float64)  # one transfer
         cuts = np.cumsum([len(x) for x in parts.values()])[:-1]
         data.append(dict(zip(parts, np.split(joined, cuts), strict=True)))
 

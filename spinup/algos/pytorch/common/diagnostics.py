@@ -72,14 +72,15 @@ class TorchGauges:
     def estimates(self, batch):
         """Return the log-ratios and values of an on-policy batch after the update.
 
-        Without a critic, an update is so quick that only a part of the rows is looked at.
+        Without a critic, an update is so quick that only the policy's ratios are measured, on a
+        part of the rows.
         """
         if not self.ours or not has_parameters(getattr(self.net, "pi", None)):
             return {}
         self.dead = []
         learns_v = "val" in batch and hasattr(self.net, "v")
         part = slice(None, None, 1 if learns_v else max(1, len(batch["obs"]) // ROWS))
-        with self._activity():
+        with self._activity() if learns_v else contextlib.nullcontext():
             logp = flat(self.net.pi(batch["obs"][part], batch["act"][part])[1])
             found = {"log_ratio": logp - batch["logp"][part]}
             if learns_v:
