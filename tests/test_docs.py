@@ -24,7 +24,7 @@ from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
-from spinup.exercises import catalogue
+from spinup.exercises import catalogue, recorded
 from spinup.exercises.exercise import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,6 +102,14 @@ def exercise(words, monkeypatch):
         monkeypatch.chdir(ROOT)
 
 
+def doctor(words):
+    """Run a command of `spinup doctor` on a healthy run instead of the reader's."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorded.unpack(recorded.load("healthy-ppo")[:1], Path(folder))
+        given = [folder if word.startswith("data/") else word for word in words]
+        assert run.main(["doctor", *given]) == 0
+
+
 def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
     monkeypatch.setattr(spinup.analysis.plot, "make_plots", lambda *a, **k: None)
@@ -120,6 +128,8 @@ def parse(words, monkeypatch):
     if rest is not None:
         if rest[0] == "exercise":
             exercise(rest[1:], monkeypatch)
+        elif rest[0] == "doctor":
+            doctor(rest[1:])
         elif rest[0] in run.TOOLS or rest[0] in ("help", "--version"):
             assert run.main(rest) == 0
         else:
