@@ -7,6 +7,8 @@ match, and Sphinx turns that folder into HTML. Nothing in the repository changes
 - A link to a page leads to that page of the site.
 - A link to a Python file leads to a page that shows the file.
 - A link to anything else in the repository becomes plain text: the site works without a clone.
+
+An algorithm's page also gets the section "What goes wrong", from the bug zoo.
 """
 
 from __future__ import annotations
@@ -213,6 +215,10 @@ class Site:
     def write(self, stage: Path) -> None:
         """Write everything that Sphinx reads; leave files alone that have not changed."""
         texts = {page: self.text(page, path) for page, path in sorted(self.pages.items())}
+        for algo in ALGORITHMS:
+            page = f"algorithms/{algo}"
+            faults = generated.what_goes_wrong(algo)
+            texts[page] += "\n" + self.links(faults, page, f"docs/{page}.md")
         for page, text in generated.pages(ALGORITHMS, GRAPH_MODE).items():
             texts.setdefault(page, self.links(text, page, f"docs/{page}.md"))
         decisions = [(page, title(text)) for page, text in texts.items() if page.startswith("adr/")]

@@ -1,12 +1,20 @@
-"""Pages of the site that are made from data and docstrings: results, presets and the reference."""
+"""Pages of the site that are made from data and docstrings: results, presets and the reference.
+
+`what_goes_wrong` makes a section of an algorithm's page from the bug zoo.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from spinup.exercises import zoo  # noqa: E402
+
 RESULTS = ROOT / "benchmarks/results"
 
 
@@ -141,6 +149,45 @@ prints this list, and [the benchmarks](../spinningup/bench.md) show the learning
 |---|---|---|---|
 {table}
 """
+
+
+# ----------------------------------------------------------------------------------------- bug zoo
+
+
+def what_goes_wrong(algo: str) -> str:
+    """Return a section on an algorithm's faults, with links as in the folder docs/algorithms.
+
+    Faults that are shown on this algorithm are told; those that it shares with others are listed.
+    """
+    mutants = [m for m in zoo.load().values() if algo in m.algorithms]
+    own = [m for m in mutants if m.algorithms[0] == algo]
+    shared = [m for m in mutants if m.algorithms[0] != algo]
+    text = [
+        "## What goes wrong",
+        "These mistakes are from the [bug zoo](../debug/zoo.md), which shows the changed lines and says who notices them. "
+        "[Read your log](../debug/read-your-log.md) explains the columns.",
+    ]
+    for m in own:
+        text.append(f"**{fault(m)}** ({m.part}). {line(m.story)}")
+        text.append(f"*In a log:* {line(m.symptom)}")
+    if shared:
+        text.append(
+            "### In parts shared with other algorithms"
+            if own
+            else "These are in parts shared with others:"
+        )
+        text.append("\n".join(f"- {fault(m)} ({m.part})" for m in shared))
+    return "\n\n".join(text) + "\n"
+
+
+def fault(mutant: zoo.Mutant) -> str:
+    """Return a link to a fault, by its title."""
+    return f"[{mutant.title[:1].upper()}{mutant.title[1:]}](../debug/zoo.md#{mutant.id})"
+
+
+def line(text: str) -> str:
+    """Return a text of several lines as one."""
+    return " ".join(text.split())
 
 
 # ---------------------------------------------------------------------------------------- reference

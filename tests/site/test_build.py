@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from spinup.exercises import zoo
+
 # Every page of the original, as others link to it.
 USER = ["introduction", "installation", "algorithms", "running", "saving_and_loading", "plotting"]
 SPINNINGUP = [
@@ -196,6 +198,23 @@ def test_a_page_of_an_algorithm_joins_its_readme_and_what_docs_adds(build, tmp_p
     assert site.text("algorithms/ppo", site.pages["algorithms/ppo"]) == (
         "# PPO\n\n## The idea\n\n[b](../b.md)\n\n## Derivation\n\n[b](../b.md)\n"
     )
+
+
+def test_an_algorithms_page_tells_its_faults_and_lists_those_it_shares(build):
+    mutants = zoo.load()
+    zoo_page = (build.DOCS / "debug/zoo.md").read_text(encoding="utf-8")
+    for algo in build.ALGORITHMS:
+        text = build.generated.what_goes_wrong(algo)
+        named = re.findall(r"\]\(\.\./debug/zoo\.md#([\w-]+)\)", text)
+        assert sorted(named) == sorted(m.id for m in mutants.values() if algo in m.algorithms)
+        for name in named:
+            assert f"\n#### {name}\n" in zoo_page
+            told = " ".join(mutants[name].story.split()) in text
+            assert told == (mutants[name].algorithms[0] == algo), name
+        assert in_order([1, *(len(h) for h in re.findall(r"^(#+) ", text, re.M))])
+        # every link stays one when the page is put on the site
+        page = f"algorithms/{algo}"
+        assert links(build, text, page, f"docs/{page}.md")[0] == text
 
 
 def test_a_new_page_is_listed_even_if_no_pattern_names_it(build):
