@@ -77,7 +77,7 @@ BUGS = {
     "healthy-sac": (
         "sac",
         {**PENDULUM, "alpha": "auto"},
-        ("sac-alpha-sign", "sac-target-entropy-sign", "sac-no-tanh-correction"),
+        ("sac-alpha-sign", "sac-target-entropy-sign"),
     ),
     "healthy-her": (
         "her",

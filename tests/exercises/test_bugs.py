@@ -90,6 +90,8 @@ SEEN = {
     "dqn-nstep-gamma": lambda run: column(run, "AverageQVals")[-1] > 50,
     "dqn-target-clipped": lambda run: column(run, "AverageQVals")[-1] < 1.01,
     "her-reward-stale": lambda run: column(run, "AverageQVals")[-1] < -1.8,
+    "sac-alpha-sign": lambda run: column(run, "Alpha")[-1] > 300,
+    "sac-target-entropy-sign": lambda run: column(run, "Alpha")[-1] > 300,
     "pi-sign": lambda run: column(run, "LossPi")[-1] * column(run, "AverageQVals")[-1] > 0,
 }
 

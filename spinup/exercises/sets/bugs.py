@@ -158,6 +158,24 @@ LOGS: dict[str, Log] = {
             "LossQ grows from epoch to epoch",
         ),
     ),
+    "sac-alpha-sign": Log(
+        "healthy-sac",
+        "Alpha rises to several hundred, and AverageLogPi stays at its lowest, -1.38",
+        (
+            "Alpha falls to nearly zero within the first epoch",
+            "AverageLogPi rises above 2: the policy is almost deterministic",
+            "AverageQ1Vals stays near zero in every epoch",
+        ),
+    ),
+    "sac-target-entropy-sign": Log(
+        "healthy-sac",
+        "Alpha rises to several hundred, and AverageLogPi stays at its lowest, -1.38",
+        (
+            "Alpha falls to nearly zero within the first epoch",
+            "AverageLogPi rises above 2: the policy is almost deterministic",
+            "AverageQ1Vals stays near zero in every epoch",
+        ),
+    ),
     "pi-sign": Log(
         "healthy-ddpg",
         "LossPi has the same sign as AverageQVals; in the healthy runs it has the opposite one",
