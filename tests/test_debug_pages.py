@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spinup import registry
+from spinup.doctor import examine
 from spinup.doctor.catalogue import RULES
 from spinup.exercises import catalogue, recorded
 
@@ -87,3 +88,23 @@ def test_five_stories_name_the_exercise_in_which_the_bug_is_found():
         ((_, faulty, _),) = RECORDED.findall(story)
         (name,) = re.findall(r"`spinup exercise start ([\w.]+)`", story)
         assert f"bug-{tasks[name].fault.mutant}" == faulty
+
+
+def findings(name, folder):
+    """The ids of what doctor reports about each of some recorded runs, without hints."""
+    recorded.unpack(recorded.load(name), folder)
+    runs = sorted(path.parent for path in folder.rglob("progress.txt"))
+    return [[f.id for f in examine(run) if f.level != "hint"] for run in runs]
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in recorded.FOLDER.glob("healthy-*.json")))
+def test_doctor_finds_nothing_in_healthy_recorded_runs(name, tmp_path):
+    assert findings(name, tmp_path) == [[], [], []]
+
+
+SAID = {"bug-policy-detached": ["S8"], "bug-ppo-clip-without-adv": ["X2"]}
+
+
+@pytest.mark.parametrize("faulty", [found[1] for found in RECORDED.findall(PAGE)])
+def test_doctor_says_about_a_recorded_run_what_its_story_says(faulty, tmp_path):
+    assert findings(faulty, tmp_path) == [SAID.get(faulty, [])] * 3

@@ -100,6 +100,6 @@ def slug(text: str) -> str:
 
 
 def _short(x: float) -> float | int:
-    """Return a number with five digits, which is enough to look at."""
-    rounded = float(f"{x:.5g}")
+    """Return a number with seven digits: the exact rules of `spinup doctor` need six decimals."""
+    rounded = float(f"{x:.7g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
