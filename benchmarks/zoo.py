@@ -588,7 +588,8 @@ Every mutant is measured in three ways.
 
 "Right part" means that the first finding names the part of the implementation that is at fault.
 `make zoo` repeats the measure, and `benchmarks/results/zoo.json` has the results. The tests can
-notice faults in our own code only. Doctor and probe work on anybody's.
+notice faults in our own code only. Doctor and probe work on anybody's. Shares are of what has been
+measured; "doctor or probe" counts the mutants that both have measured.
 """
 
 
