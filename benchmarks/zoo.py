@@ -241,7 +241,7 @@ def pytest(files, name, *words):
 
 
 def failures(done):
-    return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.M)
 
 
 def measure_tests(mutant, options):
@@ -260,7 +260,12 @@ def verify_tests():
     data = results()
     entries = [found["tests"] for found in data["mutants"].values() if noticed(found.get("tests"))]
     names = sorted({entry["by"] for entry in entries})
-    broken = failures(pytest(names, None)) if names else []
+    files = {name: ROOT / name.split("::")[0] for name in names}
+    gone = [n for n, file in files.items() if re.split(r"[:\[]+", n)[1] not in file.read_text()]
+    done = pytest([name for name in names if name not in gone], None)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"the tests could not be verified: {(done.stdout + done.stderr)[-300:]}")
+    broken = [*failures(done), *gone]  # a test that was renamed: measure again
     for entry in entries:
         if entry["by"] in broken:
             entry["error"] = f"{entry['by']} also fails without the fault"
