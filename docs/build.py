@@ -342,7 +342,8 @@ def scorer(texts: dict[str, str]) -> str:
     for page, text in texts.items():
         if "nosearch: true" in text[:60]:
             continue
-        words = [stem(word) for word in re.findall(r"[a-z_]\w+", text.lower())]
+        seen = re.sub(r"<!--.*?-->|\]\([^()\s]*\)", " ", text, flags=re.S)  # by a reader
+        words = [stem(word) for word in re.findall(r"[a-z_]\w+", seen.lower())]
         pairs = [f"{a} {b}" for a, b in itertools.pairwise(words)]
         for key, count in Counter(words + pairs).items():
             if count >= (5 if " " in key else 2):

@@ -1,7 +1,8 @@
 // How search results are ranked. Sphinx's index does not say how often a page has a word, so by
 // itself it ranks a page about MPI like one that mentions it. OFTEN, which build.py fills in, does:
 // stem of a word, or stems of two words in a row -> {page: how strongly it is about them}. A page
-// with the query in its title comes first; records and long lists come after explanations.
+// with the query in its title comes first; records and long lists come after explanations,
+// except for the bug zoo if it is asked for by name.
 var OFTEN = {};
 
 var Scorer = {
@@ -13,8 +14,9 @@ var Scorer = {
     const single = stems.reduce((sum, stem) => sum + about(stem), 0) / Math.max(1, stems.length);
     const pairs = stems.slice(1).reduce((sum, stem, i) => sum + about(`${stems[i]} ${stem}`), 0);
     const record = /^(adr|changes|contributing|results|debug\/zoo|spinningup\/keypapers)\b/;
-    const weight = record.test(page) ? 0.5 : page.startsWith("algorithms/tf1/") ? 0.7 : 1;
     const named = title.toLowerCase().includes(query.toLowerCase().trim()) ? 15 : 0;
+    const after = record.test(page) && !(named && page === "debug/zoo");
+    const weight = after ? 0.5 : page.startsWith("algorithms/tf1/") ? 0.7 : 1;
     const guide = page.includes("/") ? 0 : 2;
     return (score + named + guide + single + pairs) * weight;
   },
