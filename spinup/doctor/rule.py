@@ -11,25 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# The components of an algorithm that a finding may point at. The bug zoo and the probes use the
-# same names.
-PARTS = (
-    "returns",
-    "episode-ends",
-    "policy-loss",
-    "policy-step",
-    "value-loss",
-    "targets",
-    "exploration",
-    "action-bounds",
-    "replay",
-    "loop",
-    "normalizer",
-    "seeding",
-    "logging-saving",
-    "environment",
-    "hyperparameters",
-)
+from spinup.utils.parts import PARTS
+
+__all__ = ["PARTS", "Finding", "Found", "Rule", "Skip"]
+
 LEVELS = ("error", "warning", "hint")
 PAGE = "docs/debug/doctor.md"
 

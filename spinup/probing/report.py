@@ -6,26 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Fault", "NotUsed", "Report", "Result", "Verdict"]
+from spinup.utils.parts import PARTS
 
-# The parts of an algorithm that a verdict may name, and what each one covers.
-PARTS = {
-    "returns": "discounting, reward-to-go and advantages",
-    "episode-ends": "termination, truncation and what is bootstrapped there",
-    "policy-loss": "the policy's loss and its gradient",
-    "policy-step": "the size of a policy step: trust region, KL stop, line search",
-    "value-loss": "the critic's target, shape or loss",
-    "targets": "the target networks",
-    "exploration": "noise, epsilon or temperature",
-    "action-bounds": "scale, center, offset, clipping or density of actions",
-    "replay": "storing, sampling, n-step returns, priorities or relabeling",
-    "loop": "the order of acting, stepping and storing, or stale weights",
-    "normalizer": "the normalization of observations or returns",
-    "seeding": "seeds",
-    "logging-saving": "what is logged or saved",
-    "environment": "the environment",
-    "hyperparameters": "hyperparameters",
-}
+__all__ = ["Fault", "NotUsed", "Report", "Result", "Verdict"]
 
 
 class NotUsed(Exception):

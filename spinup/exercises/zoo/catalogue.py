@@ -16,27 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.parts import PARTS
 
-# The parts of an implementation that a fault can be in. Doctor and probe use the same words.
-PARTS: Mapping[str, str] = MappingProxyType(
-    {
-        "returns": "discounting, rewards-to-go and advantages",
-        "episode-ends": "death, time limits, bootstrapping, and what leaks across episodes",
-        "policy-loss": "the policy's loss: sign, ratio, log-probability, entropy, gradient flow",
-        "policy-step": "how far the policy moves: trust region, early stop, line search, delay",
-        "value-loss": "the target, the shape and the loss of V or Q",
-        "targets": "target networks: copies and how they follow",
-        "exploration": "noise, epsilon, temperature",
-        "action-bounds": "scale, center, clipping and density of bounded actions",
-        "replay": "storing, sampling, n-step returns, priorities, relabeling",
-        "loop": "the order of act, step and store; stale weights, stale observations",
-        "normalizer": "statistics of observations or returns",
-        "seeding": "random number generators",
-        "logging-saving": "what is logged and what is saved",
-        "environment": "the environment itself",
-        "hyperparameters": "settings under which a right implementation does not learn",
-    }
-)
 _FOLDER, _ENVIRONMENTS = Path(__file__).parent, "environments.toml"
 
 
