@@ -26,6 +26,15 @@ settings.register_profile("spinup", deadline=None, derandomize=True)
 settings.load_profile("spinup")
 
 
+@pytest.fixture
+def without_games(monkeypatch):
+    """Hide the hundreds of Atari games, which other tests in this process may have registered."""
+    import gymnasium
+
+    few = {id_: spec for id_, spec in gymnasium.registry.items() if "ale_py" not in str(spec)}
+    monkeypatch.setattr(gymnasium, "registry", few)
+
+
 @pytest.fixture(scope="session")
 def repo_root() -> Path:
     """The folder that holds pyproject.toml."""

@@ -157,8 +157,10 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_commands_of_the_documentation_parse(words, monkeypatch):
+def test_commands_of_the_documentation_parse(words, monkeypatch, request):
     monkeypatch.chdir(ROOT)  # where a reader is who types `--config spinup/presets/...`
+    if "envs" in words:
+        request.getfixturevalue("without_games")
     parse(words, monkeypatch)
 
 

@@ -46,6 +46,12 @@ GUARDED = {
     ("grids/workers.py", "kill"): "raise_signal takes its place",
     ("algos/pytorch/common/run.py", "sched_getaffinity"): "after hasattr",
     ("utils/memory.py", "sysconf"): "after hasattr",
+    ("exercises/judge.py", "SIGALRM"): "after hasattr",
+    ("exercises/judge.py", "setitimer"): "after hasattr",
+    (
+        "exercises/progress.py",
+        "fcntl",
+    ): "without it, one of two checks at a time may be lost",
     ("utils/mpi_launch.py", "sched_getaffinity"): "after hasattr",
     **{
         ("utils/mpi_launch.py", name): "several processes are refused on Windows"
@@ -226,11 +232,18 @@ NEWER_MODULES = {"tomllib", "wsgiref.types", "annotationlib", "concurrent.interp
 
 
 def newer_names(tree):
-    """The names in a module that Python 3.10 does not have, except in `try: import`."""
+    """The names in a module that Python 3.10 does not have, except where a test precedes them.
+
+    Such a test is `try: import`, or a comparison of `sys.version_info`.
+    """
     tried = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and any("ImportError" in ast.unparse(h) for h in node.handlers)
+        if (
+            isinstance(node, ast.Try)
+            and any("ImportError" in ast.unparse(h) for h in node.handlers)
+        )
+        or (isinstance(node, ast.If) and "sys.version_info >=" in ast.unparse(node.test))
         for inner in node.body
     }
     for node in ast.walk(tree):

@@ -80,7 +80,10 @@ def test_the_sizes_are_those_of_the_environment(peers, algo):
     assert (settings["sizes"][0], settings["sizes"][-1]) == (env.observation_space.shape[0], n)
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+SLOW = [pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS if algo != "dqn"]
+
+
+@pytest.mark.parametrize("algo", ["dqn", *SLOW])  # the others compile for many seconds
 def test_our_side_trains_with_the_settings(peers, algo, monkeypatch):
     monkeypatch.setattr(peers, "WARM_UP", 60)
     monkeypatch.setattr(peers, "RANDOM_STEPS", 10)

@@ -93,7 +93,7 @@ def test_the_cost_of_an_off_policy_run_is_the_sum_of_its_parts():
     speed = Speed(step=0.001, act=0.002, update=0.01, save=0.5, disk=10_000, taken=1.0)
     sac = registry.get("sac")
     steps, tests, updates, saves = 1000 * 0.001, 10 * 3 * 200 * 0.002, 800 * 2 * 0.01, 2 * 0.5
-    expected = Cost(600 * 50, 10_000 + 4000 + 2 * 600 * 50, pytest.approx(32.0))
+    expected = Cost(600 * 50, 10_000 + 8000 + 2 * 600 * 50, pytest.approx(32.0))
     assert 2.0 + steps + tests + updates + saves == pytest.approx(32.0)
     assert cost(sac, settings, ENV, speed, 1) == expected
     assert cost(sac, {**settings, "replay_size": 1e6}, ENV, speed, 1).memory == 1000 * 50

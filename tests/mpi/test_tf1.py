@@ -36,7 +36,7 @@ def variables(folder):
     return {name: value.tobytes() for name, value in state.items()}
 
 
-@pytest.mark.parametrize("procs", [2, 4])
+@pytest.mark.parametrize("procs", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_number_of_processes_does_not_change_a_bit(once, alone, procs):
     together = once(f"tf1-{procs}", PROGRAM, procs)
     for name in ("vpg", "trpo", "ppo"):

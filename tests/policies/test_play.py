@@ -37,13 +37,16 @@ def save_run(folder, env, /, seed=0, itr=None, cls=nets.MLPActorCritic, **change
     """A run directory with a policy as the algorithms save it; `changes` go into its JSON."""
     env = adapt_env(env)
     torch.manual_seed(seed)
-    ac = cls(env.observation_space, env.action_space, hidden_sizes=(8,))
+    ac_kwargs = {"hidden_sizes": (8,)}
+    if len(env.observation_space.shape) == 3:  # an encoder of a whole screen is large
+        ac_kwargs["encoder"] = "flat"
+    ac = cls(env.observation_space, env.action_space, **ac_kwargs)
     meta = {
         "algo": "ppo",
         "backend": "pytorch",
         "observation_space": space_to_json(env.observation_space),
         "action_space": space_to_json(env.action_space),
-        "ac_kwargs": {"hidden_sizes": [8]},
+        "ac_kwargs": ac_kwargs,
         "env": env_record(env),
         **changes,
     }

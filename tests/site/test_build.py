@@ -88,6 +88,7 @@ def broken(site, pages):
                 yield name, link
 
 
+@pytest.mark.browser  # needs none, but takes half a minute, as the others do
 def test_the_site_builds_without_a_warning_and_its_files_fit_together(repo_root, tmp_path, build):
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
     result = subprocess.run(
