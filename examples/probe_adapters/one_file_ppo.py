@@ -68,6 +68,6 @@ def train(env_fn, gamma, steps, seed):
     agent = ppo(env_fn(), gamma, steps, seed)
 
     def value(obs):
-        return float(agent.critic(torch.as_tensor(obs)))
+        return agent.critic(torch.as_tensor(obs)).item()
 
     return value, lambda obs: int(agent.actor(torch.as_tensor(obs)).argmax())
