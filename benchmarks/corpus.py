@@ -2,6 +2,7 @@
 
     python benchmarks/corpus.py --runs data/corpus                        # train, examine, keep
     python benchmarks/corpus.py --runs data/corpus --only 'CartPole|Pendulum' --workers 2
+    python benchmarks/corpus.py --runs data/corpus --only '^sac' --device cuda
     python benchmarks/corpus.py --runs data/corpus --limit-seconds 3600   # stop in an hour
     python benchmarks/corpus.py --runs data/corpus --examine              # train nothing
 
@@ -49,12 +50,12 @@ def all_runs():
     return [run for _, run in sorted(found)]
 
 
-def train(run, folder, deadline):
+def train(run, folder, deadline, device):
     """Train one run in a process of its own until it is finished or the time is up."""
     name, algo, env, steps, seed = run
     if (folder / name / ".finished").exists() or time.monotonic() > deadline:
         return
-    execution = {"device": "cpu", "keep": str(folder)}
+    execution = {"device": device, "keep": str(folder)}
     command = [sys.executable, learn.__file__, "--one", algo, env, str(steps), str(seed)]
     log = folder / f"{name}.log"
     with log.open("w") as output:
@@ -150,6 +151,7 @@ def main():
     parser.add_argument("--runs", type=Path, required=True, help="folder of the run directories")
     parser.add_argument("--workers", type=int, default=1, help="runs trained at the same time")
     parser.add_argument("--only", default="", help="regular expression for the names of the runs")
+    parser.add_argument("--device", default="cpu", help="'cuda' trains on a GPU")
     parser.add_argument("--limit-seconds", type=float, default=float("inf"))
     parser.add_argument("--examine", action="store_true", help="examine only; train nothing")
     args = parser.parse_args()
@@ -159,7 +161,7 @@ def main():
     if not args.examine:
         chosen = [run for run in runs if re.search(args.only, run[0])]
         with ThreadPoolExecutor(args.workers) as pool:
-            list(pool.map(lambda run: train(run, args.runs, deadline), chosen))
+            list(pool.map(lambda run: train(run, args.runs, deadline, args.device), chosen))
     done = [run for run in runs if (args.runs / run[0] / ".finished").exists()]
     entries = [examine(run, args.runs) for run in done]
     missing = [run[0] for run in runs if run not in done]

@@ -284,6 +284,11 @@ _LOCKS, _LOCK = {}, threading.Lock()
 TWICE = ("seed-unused", "env-unseeded")  # only a second run with the same seed shows these
 
 
+def lock_of(path):
+    with _LOCK:
+        return _LOCKS.setdefault(path, threading.Lock())
+
+
 def folder_of(made, name):
     """Where a training run is kept: of a mutant or, if `name` is not one, of healthy code."""
     edits = [vars(edit) for edit in zoo.find(name).edits] if name in zoo.load() else []
@@ -301,9 +306,7 @@ def examined(made, name, options, runs=1):
     rules = sorted((ROOT / "spinup" / "doctor").glob("*.py"))
     version = digest([path.read_text(encoding="utf-8") for path in rules])
     kept = folders[0] / f"findings-{runs}-{version}.json"
-    with _LOCK:
-        lock = _LOCKS.setdefault(kept, threading.Lock())
-    with lock:  # two mutants may compare themselves with the same healthy run
+    with lock_of(kept):  # two mutants may compare themselves with the same healthy run
         for folder in folders if options.retrain else ():
             if folder.exists() and folder.stat().st_mtime < options.started:
                 shutil.rmtree(folder)
@@ -363,7 +366,7 @@ def measure_probe(mutant, options):
         return answer
     settings = [mutant.algorithms[0], dict(mutant.settings)]
     kept = RUNS / f"probe-{mutant.algorithms[0]}-{digest(settings)}.json"
-    with _LOCK:
+    with lock_of(kept):
         if options.retrain or not kept.exists():
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(probed(mutant, None), indent=1))
