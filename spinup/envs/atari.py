@@ -31,6 +31,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from spinup.envs.adapter import layers
 from spinup.envs.game_arguments import check_count, check_flag, check_probability
 from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.mpi_launch import physical_cores
+from spinup.utils.mpi_tools import num_procs
 
 __all__ = ["Atari"]
 
@@ -120,8 +122,13 @@ class Atari(gymnasium.Env, EzPickle):
         self._fire = buttons.index(Action.FIRE) if fires else None
         self._lives, self._lost, self._seeded = 0, False, False
 
-    def vector(self, num_envs: int, num_threads: int = 1, **changes: Any) -> AtariVectorEnv:
-        """Return a vector of environments like this one, with true rewards and whole games."""
+    def vector(self, num_envs: int, num_threads: int | None = 1, **changes: Any) -> AtariVectorEnv:
+        """Return a vector of environments like this one, with true rewards and whole games.
+
+        It plays the same games on any number of threads; None means one per core.
+        """
+        if num_threads is None:
+            num_threads = max(1, physical_cores() // num_procs())
         return AtariVectorEnv(
             num_envs=num_envs,
             num_threads=min(num_threads, num_envs),
@@ -163,7 +170,7 @@ class Atari(gymnasium.Env, EzPickle):
         num_envs: int,
         seeds: Callable[[int], np.random.SeedSequence],
         max_ep_len: int,
-        num_threads: int,
+        num_threads: int | None,
     ) -> Any:
         """Return `num_envs` streams of games to train on, played by one vector environment.
 

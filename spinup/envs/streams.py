@@ -31,13 +31,13 @@ def make_streams(
     seeds: Callable[[int], np.random.SeedSequence],
     max_ep_len: int,
     vector: str = "sync",
-    num_threads: int = 1,
+    num_threads: int | None = 1,
 ) -> Streams | VectorStreams:
     """Create `num_envs` streams of episodes from the environments that `env_fn` creates.
 
     `seeds(i)` is the seed sequence of environment i. `vector='async'` runs each environment in its
     own process. `env_fn` may return a Gymnasium `VectorEnv`, whose size then replaces `num_envs`.
-    `num_threads` is for environments that step in threads.
+    `num_threads` is for environments that step in threads; None means one per core.
     Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are split up, so that each of their
     environments can be seeded, restarted and restored individually.
     """

@@ -117,7 +117,7 @@ class Run:
         if output_dir is not None and broadcast_object(is_of_this_job(Path(str(output_dir)))):
             # the launcher restarted this job after a process was lost
             config.update(resume=True, overwrite=False)
-        resume = config["resume"]
+        resume, threads = config["resume"], config["num_threads"]
         if resume and output_dir is None:
             raise SpinupError("resume=True needs logger_kwargs with the output_dir to continue")
         if resume and config["overwrite"]:
@@ -138,7 +138,7 @@ class Run:
         self.steps_per_shard = self.shards.split("steps_per_epoch", config["steps_per_epoch"])
 
         # Detect any problem with the environment before touching the run directory.
-        self._make_streams()
+        self._make_streams(threads)
         check_sizes(config, self.shards.count, self.streams[0].num_envs)
         self._check_replay()
         if saved is not None:
@@ -271,7 +271,7 @@ class Run:
 
     # ---- environments --------------------------------------------------------------------------
 
-    def _make_streams(self) -> None:
+    def _make_streams(self, threads: int | None) -> None:
         """Create the environments of this process's shards, each with its own RNGs."""
         config, row = self.config, self.row
         self.streams, self.explore_rngs, self.minibatch_rngs = [], [], []
@@ -282,7 +282,7 @@ class Run:
                 lambda i, shard=shard: self.seeds.sequence("env", shard, i),  # type: ignore[misc]
                 config["max_ep_len"],
                 config["vector"],
-                self.num_threads,
+                threads,
             )
             self.closers.append(streams.close)
             check_spaces(

@@ -15,6 +15,7 @@ from spinup.envs.spaces import is_image
 from spinup.envs.streams import Streams, make_streams, one_env
 from spinup.envs.vector import MaskedStreams
 from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_launch import physical_cores
 
 pytest.importorskip("ale_py", reason="needs the extra 'atari'")
 ID = "ALE/Breakout-v5"
@@ -225,6 +226,10 @@ def test_threads_are_as_many_as_the_run_has():
     before = threads()
     vector = make.unwrapped.vector(4, num_threads=2)
     assert threads() - before == 2
+    del vector
+    before = threads()
+    vector = make.unwrapped.vector(2, num_threads=None)
+    assert threads() - before == min(2, physical_cores())
     del vector
 
 

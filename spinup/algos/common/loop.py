@@ -96,9 +96,10 @@ class Loop:
         self._measured: dict[str, list[Any]] = {name: [] for name in (*self.values, *self.losses)}
         self._joined: dict[str, list[Any]] = {name: [] for name in self._measured}
         self._tests: dict[str, np.ndarray] = {}
-        self.buffer: Any = None  # on-policy: the epoch's data. For `diagnostics.txt`, as are
-        self.tested: list[Any] = []  # the epoch's test episodes, and off-policy
-        self.deaths = 0  # the number of episodes that terminated
+        # What `diagnostics.txt` describes:
+        self.buffer: Any = None  # the epoch's data (on-policy)
+        self.tested: list[Any] = []  # the epoch's test episodes
+        self.deaths = 0  # number of episodes that terminated (off-policy)
         self._to_env = env_actions(self.streams.action_space)
         self._terminated = self._next_obs = np.zeros(0)
         run.loop = self

@@ -45,8 +45,8 @@ class TorchRun(Run):
         if self.config.get("compile") == "graph" and not device.startswith(("cuda", "auto")):
             raise SpinupError("compile='graph' needs device='cuda': use compile=True or False")
 
-    def _make_streams(self):
-        super()._make_streams()
+    def _make_streams(self, threads):
+        super()._make_streams(threads)
         asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}
         ours = getattr(self.config.get("actor_critic"), "__module__", "").startswith("spinup.")
         if ours and (is_image(self.observation_space) or asked.get("encoder", "auto") != "auto"):

@@ -155,8 +155,8 @@ def update_normalizer(ac, *batches):
 class GoalRun(TorchRun):
     """A run in a goal environment; rejects other environments and unsuitable arguments."""
 
-    def _make_streams(self):
-        super()._make_streams()
+    def _make_streams(self, threads):
+        super()._make_streams(threads)
         config = self.config
         ask = self.streams[0].local_env
         if ask is None:  # an environment in a worker process cannot compute rewards for us

@@ -34,8 +34,8 @@ class TfRun(Run):
             )
         self.device = self.config["device"].replace("cuda", "/gpu")
 
-    def _make_streams(self):
-        super()._make_streams()
+    def _make_streams(self, threads):
+        super()._make_streams(threads)
         ours = self.config["actor_critic"].__module__.startswith("spinup.")
         if ours and is_image(self.observation_space):
             raise SpinupError(
