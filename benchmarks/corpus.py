@@ -5,13 +5,18 @@
     python benchmarks/corpus.py --runs data/corpus --only '^sac' --device cuda
     python benchmarks/corpus.py --runs data/corpus --limit-seconds 3600   # stop in an hour
     python benchmarks/corpus.py --runs data/corpus --examine              # train nothing
+    python benchmarks/corpus.py --tables     # apply the rules on tables again to what is kept
 
 Trains the presets of `benchmarks/learn.py`, 28 rows with three seeds each, at full length, the
 shortest first, each in a process of its own with one thread. Runs that are finished are kept, and
 runs that were stopped are resumed. Then examines every finished run with all tiers of rules and
 keeps its tables, its settings and the findings in `results/corpus/`, with numbers rounded to seven
 digits. Errors must be 0, and at most 5 % of the runs may have warnings; the exit status says so.
-`summary.json` also names the runs that are missing.
+
+`summary.json` is about all runs that are kept, wherever they were trained: their `config.json` has
+the versions and the device. It also names the runs that are missing. Checkpoints are not kept, so
+`--tables` leaves the findings of other rules as they were. `notes.json` says by hand which of those
+rules were changed since, and how that was checked.
 """
 
 import argparse
@@ -75,7 +80,7 @@ def train(run, folder, deadline, device):
 
 
 def examine(run, folder):
-    """Examine a finished run, keep its small files, and return its entry in the summary."""
+    """Examine a finished run, and keep its small files and the findings."""
     from spinup.doctor.examination import examination
 
     name = run[0]
@@ -86,15 +91,41 @@ def examine(run, folder):
     for file in KEPT:
         if (folder / name / file).exists():
             (kept / file).write_text(_shortened(folder / name / file))
-    findings = [finding.as_dict() for finding in found.findings]
-    (kept / "findings.json").write_text(json.dumps(findings, indent=1) + "\n")
+    keep_findings(kept, [finding.as_dict() for finding in found.findings])
     if found.failed:
         raise RuntimeError(f"rules failed on {name}: {found.failed}")
+
+
+def keep_findings(kept, findings):
+    (kept / "findings.json").write_text(json.dumps(findings, indent=1) + "\n")
+
+
+def examine_tables(kept):
+    """Replace what the rules on tables found in a kept run; checkpoints are not there any more."""
+    from spinup.doctor.catalogue import RULES
+    from spinup.doctor.examination import apply
+    from spinup.doctor.record import Record
+
+    found = apply(Record(kept), [rule for rule in RULES.values() if rule.tier == 1])
+    old = json.loads((kept / "findings.json").read_text())
+    others = [finding for finding in old if RULES[finding["id"]].tier > 1]
+    keep_findings(kept, [*others, *(finding.as_dict() for finding in found.findings)])
+    if found.failed:
+        raise RuntimeError(f"rules failed on {kept.name}: {found.failed}")
+
+
+def entry_of(kept):
+    """Return the summary's entry about a kept run."""
+    findings = json.loads((kept / "findings.json").read_text())
+    config = json.loads((kept / "config.json").read_text())
+    levels = [finding["level"] for finding in findings]
     return {
-        "run": name,
-        "rows": found.record.rows,
-        **{level: found.count(level) for level in ("error", "warning", "hint")},
-        "findings": [f"{finding.id} {finding.level}" for finding in found.findings],
+        "run": kept.name,
+        "rows": len((kept / "progress.txt").read_text().splitlines()) - 1,
+        **{level: levels.count(level) for level in ("error", "warning", "hint")},
+        "findings": [f"{finding['id']} {finding['level']}" for finding in findings],
+        "on": f"Python {config.get('python_version')}, torch {config.get('torch_version')}, "
+        f"{config.get('device')}",
     }
 
 
@@ -120,6 +151,7 @@ def _rounded(cell):
 
 def summarize(entries, missing):
     """Write the summary; return whether the corpus is as quiet as it must be."""
+    notes = RESULTS / "notes.json"
     loud = [entry["run"] for entry in entries if entry["warning"] or entry["error"]]
     ills = [entry["run"] for entry in entries if entry["error"]]
     quiet = not ills and len(loud) <= MOST_WARNINGS * max(1, len(entries))
@@ -131,7 +163,7 @@ def summarize(entries, missing):
         "share_with_warnings": round(len(loud) / max(1, len(entries)), 4),
         "quiet_enough": quiet,
         "missing": missing,
-        "versions": learn.versions(),
+        "notes": json.loads(notes.read_text()) if notes.exists() else [],
         "command": "python benchmarks/corpus.py --runs data/corpus",
         "entries": entries,
     }
@@ -148,24 +180,32 @@ def summarize(entries, missing):
 def main():
     """Train, examine and summarize; exit with 1 if the doctor is not quiet enough."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, required=True, help="folder of the run directories")
+    parser.add_argument("--runs", type=Path, help="folder of the run directories")
     parser.add_argument("--workers", type=int, default=1, help="runs trained at the same time")
     parser.add_argument("--only", default="", help="regular expression for the names of the runs")
     parser.add_argument("--device", default="cpu", help="'cuda' trains on a GPU")
     parser.add_argument("--limit-seconds", type=float, default=float("inf"))
     parser.add_argument("--examine", action="store_true", help="examine only; train nothing")
+    parser.add_argument("--tables", action="store_true", help="rules on tables, to what is kept")
     args = parser.parse_args()
+    if args.runs is None and not args.tables:
+        parser.error("pass --runs FOLDER, or --tables")
     deadline = time.monotonic() + min(args.limit_seconds, 1e9)
-    args.runs.mkdir(parents=True, exist_ok=True)
     runs = all_runs()
-    if not args.examine:
+    if args.runs is not None:
+        args.runs.mkdir(parents=True, exist_ok=True)
         chosen = [run for run in runs if re.search(args.only, run[0])]
-        with ThreadPoolExecutor(args.workers) as pool:
-            list(pool.map(lambda run: train(run, args.runs, deadline, args.device), chosen))
-    done = [run for run in runs if (args.runs / run[0] / ".finished").exists()]
-    entries = [examine(run, args.runs) for run in done]
-    missing = [run[0] for run in runs if run not in done]
-    return 0 if summarize(entries, missing) else 1
+        if not args.examine:
+            with ThreadPoolExecutor(args.workers) as pool:
+                list(pool.map(lambda run: train(run, args.runs, deadline, args.device), chosen))
+        for run in chosen:
+            if (args.runs / run[0] / ".finished").exists():
+                examine(run, args.runs)
+    kept = [RESULTS / run[0] for run in runs if (RESULTS / run[0] / "findings.json").exists()]
+    for folder in kept if args.tables else ():
+        examine_tables(folder)
+    missing = [run[0] for run in runs if RESULTS / run[0] not in kept]
+    return 0 if summarize([entry_of(folder) for folder in kept], missing) else 1
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ runs are kept in `data/zoo`.
 """
 
 import argparse
+import collections
 import hashlib
+import importlib.metadata
 import json
 import os
 import platform
@@ -155,7 +157,8 @@ def child(task):
             except OSError:
                 raise
             except Exception as error:  # a fault may well stop a run; doctor sees what is there
-                stopped = {"stopped": f"{type(error).__name__}: {error}"[:300]}
+                said = without_folders(f"{type(error).__name__}: {error}")
+                stopped = {"stopped": said[:300]}
             if not stopped and rows(folder) < made["arguments"]["epochs"]:
                 raise SystemExit("a signal interrupted the run")
             folder.mkdir(parents=True, exist_ok=True)
@@ -349,7 +352,7 @@ def probed(mutant, name):
     try:
         found = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:
-        last = (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
+        last = without_folders((done.stderr.strip().splitlines() or ["no answer"])[-1])[:300]
         if done.returncode == 2 and " crashed in " in last:  # noticed, but no part is named
             return {"noticed": True, "part": None, "reason": last}
         return {"error": last}
@@ -392,8 +395,19 @@ def results():
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"mutants": {}}
 
 
+def setup():
+    """What a result was measured with; each entry says so, as they need not be of one machine."""
+    python, torch = platform.python_version(), importlib.metadata.version("torch")
+    return f"Python {python}, torch {torch}, {os.cpu_count()} cores"
+
+
+def without_folders(text):
+    """Return a message without the folders of this machine."""
+    return re.sub(r"(?:/[^\s/:]+)+/([^\s/:]+)", r"\1", text)
+
+
 def save(data):
-    data["measured_on"] = {"python": platform.python_version(), "command": "benchmarks/zoo.py"}
+    data["command"] = "python benchmarks/zoo.py"
     data["mutants"] = {
         name: data["mutants"][name] for name in everything() if name in data["mutants"]
     }
@@ -432,7 +446,7 @@ def measure(options):
             return
         begin = time.monotonic()
         entry = globals()[f"measure_{what}"](mutant, options)
-        entry["fits"] = fits(mutant, what)
+        entry |= {"fits": fits(mutant, what), "on": setup()}
         print(f"{mutant.id:26} {what:7} {time.monotonic() - begin:5.0f} s  {short(entry, mutant)}")
         sys.stdout.flush()
         with lock:
@@ -598,7 +612,16 @@ Every mutant is measured in three ways.
 `make zoo` repeats the measure, and `benchmarks/results/zoo.json` has the results. The tests can
 notice faults in our own code only. Doctor and probe work on anybody's. Shares are of what has been
 measured; "doctor or probe" counts the mutants that both have measured.
+
+Each entry of the results says what it was measured with: {setups}. All runs were trained on
+CPUs.
 """
+
+
+def setups(data):
+    """Return the setups of all results in words, the most frequent first."""
+    used = [entry["on"] for found in data["mutants"].values() for entry in found.values()]
+    return "; ".join(setup for setup, _ in collections.Counter(used).most_common())
 
 
 def story(mutant, found):
@@ -634,6 +657,7 @@ def page(data):
     mutants = everything()
     environments = zoo.broken_environments()
     counts = {"count": len(zoo.load()), "environments": len(environments)}
+    counts["setups"] = setups(data)
     lines = [*INTRODUCTION.format(**counts).splitlines(), "", *summary(data), ""]
     if missing := escapes(data):
         lines += ["### What escapes doctor and probe", "", *missing, ""]
