@@ -378,6 +378,7 @@ TITLES = {
         "Hyperparameters",
         "Images",
         "What is logged",
+        "Healthy values",
         "Deviations",
         "Expected results",
         "References",

@@ -17,6 +17,10 @@ from pathlib import Path
 from statistics import median
 
 FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent))
+
+import galleries  # noqa: E402, docs/galleries.py
+
 RESULTS = FOLDER.parents[1] / "benchmarks/results"
 ALGORITHMS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")
 
@@ -243,6 +247,47 @@ def overview() -> str:
     return figure(744, 36 + 56 * len(ALGORITHMS), title, parts)
 
 
+def gallery(algo: str) -> str:
+    """Columns of an algorithm's healthy runs (rows) in its environments (columns)."""
+    tasks = galleries.corpus(algo)
+    metrics = galleries.GALLERY[algo]
+    left, gap = 14 + 8 * max(len(metric.column) for metric in metrics), 12
+    width = min(320.0, (744 - left - gap * len(tasks)) / len(tasks))
+    parts = []
+    for j, (env, runs) in enumerate(tasks.items()):
+        x = left + (width + gap) * j
+        steps = runs[0]["TotalEnvInteracts"][-1]
+        name = galleries.plain(env).replace("InvertedPendulum", "Inv. pend.")
+        parts += [
+            text(x, 16, name, "head"),
+            text(x, 32, f"{short(steps)} steps", "soft"),
+        ]
+        for i, metric in enumerate(metrics):
+            top = 42 + 82 * i
+            if j == 0:
+                parts.append(text(0, top + 32, metric.column, "head"))
+            parts.append(
+                f'<rect x="{number(x)}" y="{top}" width="{number(width)}" height="54" rx="3"/>'
+            )
+            curves = [galleries.binned(run[metric.column], metric.within) for run in runs]
+            rows = [
+                (k + 0.5, [v for v in row if math.isfinite(v)])
+                for k, row in enumerate(zip(*curves, strict=True))
+            ]
+            known = [(k, row) for k, row in rows if row]
+            values = [value for _, row in known for value in row]
+            low, high = min(values), max(values)
+            margin = (high - low) * 0.05 or 1
+            panel = Panel(
+                x + 3, top + 4, width - 6, 46, (0, len(rows)), (low - margin, high + margin)
+            )
+            panel.runs([k for k, _ in known], [row for _, row in known])
+            parts += panel.parts
+            parts.append(text(x, top + 69, galleries.span(low, high, 1e-3), "soft"))
+    title = f"Columns of healthy runs of {algo.upper()} on {', '.join(tasks)}"
+    return figure(744, 42 + 82 * len(metrics), title, parts)
+
+
 # -------------------------------------------------------------------------------------------- speed
 
 
@@ -429,6 +474,7 @@ def taxonomy() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     **{f"learn-{algo}": (lambda algo=algo: learning(algo)) for algo in ALGORITHMS},
+    **{f"gallery-{algo}": (lambda algo=algo: gallery(algo)) for algo in ALGORITHMS},
     "overview": overview,
     "speed": speed,
     "scaling": scaling,
@@ -442,7 +488,7 @@ def main() -> int:
     for name, draw in FIGURES.items():
         (FOLDER / f"{name}.svg").write_text(draw(), encoding="utf-8", newline="\n")
         print(f"docs/figures/{name}.svg")
-    return 0
+    return galleries.main()
 
 
 if __name__ == "__main__":

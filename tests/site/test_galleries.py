@@ -1,0 +1,146 @@
+"""Healthy values on the pages are those of the healthy runs, and doctor's rules watch them."""
+
+import json
+import math
+import re
+
+import pytest
+
+from spinup import registry
+from spinup.doctor.catalogue import RULES
+
+ALGORITHMS = [row.name for row in registry.ROWS]
+
+
+@pytest.fixture(scope="module")
+def galleries(script):
+    """docs/galleries.py."""
+    return script("figures/make_figures").galleries
+
+
+def test_every_algorithm_has_a_gallery(galleries):
+    assert set(galleries.GALLERY) == set(galleries.ALGORITHMS) == set(ALGORITHMS)
+    runs = sum(len(seeds) for algo in ALGORITHMS for seeds in galleries.corpus(algo).values())
+    assert runs == 81
+    for metrics in galleries.GALLERY.values():
+        assert 4 <= len(metrics) <= 6
+        assert all(metric.rules and metric.outside for metric in metrics)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_readme_has_the_ranges_of_the_data(galleries, algo):
+    """If this fails after a new measurement, run `make figures` and commit the files."""
+    text = galleries.readme(algo).read_text(encoding="utf-8")
+    assert galleries.written(algo) == text
+    section = text.partition("## Healthy values")[2].partition("\n## ")[0]
+    assert f"docs/figures/gallery-{algo}.svg" in section
+    rows = re.findall(r"^\| `(\w+)`.*$", section, re.M)
+    assert rows == [metric.column for metric in galleries.GALLERY[algo]]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_the_rules_of_a_gallery_watch_its_algorithm(galleries, algo):
+    bases = {"her": ("dqn", "her")}.get(algo, (algo,))
+    for metric in galleries.GALLERY[algo]:
+        for name in metric.rules:
+            rule = RULES[name]
+            assert not rule.algorithms or set(bases) & set(rule.algorithms), (metric.column, name)
+
+
+def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(galleries, repo_root):
+    numpy = pytest.importorskip("numpy")
+    kept = []
+    for seed in range(3):
+        table = repo_root / f"benchmarks/results/corpus/ppo-Hopper-v5-s{seed}/progress.txt"
+        header, *rows = (line.split("\t") for line in table.read_text().splitlines())
+        assert len(rows) == 150
+        kept += [float(row[header.index("KL")]) for row in rows[30:]]
+    metric = next(m for m in galleries.GALLERY["ppo"] if m.column == "KL")
+    low, high = galleries.ranges("ppo", metric)["Hopper-v5"]
+    assert (low, high) == pytest.approx(numpy.quantile(kept, [0.05, 0.95]))
+    assert sum(low <= value <= high for value in kept) / len(kept) == pytest.approx(0.9, abs=0.01)
+
+
+def test_parts_of_a_run_are_averaged_without_what_is_unknown(galleries):
+    free = (-math.inf, math.inf)
+    assert galleries.binned([1.0, 3.0] * 20, free) == [2.0] * 20
+    assert galleries.binned([math.nan, 5.0], free)[1] == 5.0
+    assert math.isnan(galleries.binned([math.nan, 5.0], free)[0])
+    assert galleries.binned([-9.0, 0.5], (-1.0, 1.0)) == [-1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0, "0"),
+        (0.01234, "0.012"),
+        (95.4, "95"),
+        (-1312, "-1,300"),
+        (3.1e-9, "3.1e-9"),
+        (0.998, "1"),
+    ],
+)
+def test_numbers_have_two_digits_that_count(galleries, value, words):
+    assert galleries.brief(value) == words
+
+
+def test_read_your_log_quotes_the_healthy_runs(galleries, repo_root):
+    def values(algo, column, env=None):
+        tasks = galleries.corpus(algo)
+        runs = tasks[env] if env else [run for seeds in tasks.values() for run in seeds]
+        return [v for run in runs for v in run[column] if math.isfinite(v)]
+
+    def middle(numbers):
+        return [galleries.quantile(numbers, share) for share in (0.05, 0.95)]
+
+    def negative(algo):
+        changes = values(algo, "DeltaLossPi")
+        return f"{sum(v <= 0 for v in changes) / len(changes):.0%}".replace("%", " %")
+
+    brief = galleries.brief
+    shares = []
+    for env, runs in galleries.corpus("trpo").items():
+        config = repo_root / f"benchmarks/results/corpus/trpo-{env}-s0/config.json"
+        delta = json.loads(config.read_text())["delta"]
+        shares += [v / delta for run in runs for v in run["KL"]]
+    two = [
+        v for a in ("reinforce", "vpg", "trpo", "ppo") for v in values(a, "Entropy", "CartPole-v1")
+    ]
+    zero = [abs(v) for algo in ("ppo", "trpo") for v in values(algo, "LossPi")]
+    clipped, stops = values("ppo", "ClipFrac"), values("ppo", "StopIter", "InvertedPendulum-v5")
+    searched = values("trpo", "BacktrackIters")
+    ends = [v for run in galleries.corpus("dqn")["CartPole-v1"] for v in run["AverageQVals"][-10:]]
+    spread = values("sac", "StdLogPi")
+    apart = max(
+        abs(a - b) / std
+        for algo in ("td3", "sac")
+        for a, b, std in zip(
+            *(values(algo, f"{part}Vals") for part in ("AverageQ1", "AverageQ2", "StdQ1")),
+            strict=True,
+        )
+    )
+    worse = [v > 0 for algo in ("vpg", "trpo", "ppo") for v in values(algo, "DeltaLossV")]
+    vpg, ppo, trpo = middle(values("vpg", "KL")), middle(values("ppo", "KL")), middle(shares)
+    assert sum(worse) / len(worse) <= 0.01 and max(values("trpo", "DeltaLossPi")) <= 0
+    assert apart <= 0.005 and max(stops) == 320
+    page = (repo_root / "docs/debug/read-your-log.md").read_text(encoding="utf-8")
+    for words in (
+        f"at most {brief(max(zero))} in healthy runs",
+        f"in {negative('ppo')} of the epochs of PPO, {negative('reinforce')} of REINFORCE, "
+        f"{negative('vpg')} of VPG",
+        f"{brief(vpg[0])} to {brief(vpg[1])} in VPG and {brief(ppo[0])} to {brief(ppo[1])} in PPO",
+        f"mostly {brief(trpo[0])} to {brief(trpo[1])} of it",
+        f"healthy runs had {brief(min(two))} to {brief(max(two))}",
+        f"at most {brief(middle(clipped)[1])} in 95 % of the epochs, "
+        f"and {brief(max(clipped))} in all",
+        f"ACER: at most {brief(max(values('acer', 'ClipFrac')))} |",
+        f"then {brief(min(stops))} to 320 of 320",
+        f"0 in {sum(v == 0 for v in searched) / len(searched):.0%}".replace("%", " %")
+        + f" of the epochs, at most {brief(max(searched))} |",
+        f"At most {brief(max(values('acer', 'TrustFrac')))}.",
+        f"CartPole: {brief(min(ends))} to {brief(max(ends))} at the end",
+        f"`StdLogPi`: {brief(min(spread))} to {brief(max(spread))}.",
+    ):
+        assert words in page, words
+    for algo in ALGORITHMS:
+        assert f"/{algo}/README.md#healthy-values)" in page
