@@ -14,7 +14,7 @@ CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1
 
-.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks learn twins attack soak probe zoo speed scaling peers clean
+.PHONY: help .venv train test pytest lint types format docs docs-test browser notebooks bench learn twins attack soak probe zoo speed scaling peers clean
 .PHONY: docs figures wheel docs-test browser
 
 help: ## show this list
@@ -64,6 +64,9 @@ browser: $(STAMP) ## find a browser for docs-test, or unpack Debian's in .browse
 
 notebooks: $(STAMP) ## run all notebooks and all programs of the learning pages
 	$(BIN)/python -m pytest -m 'slow or not slow' tests/test_notebooks.py tests/test_pages.py
+
+bench: $(STAMP) ## train the benchmark, 1M steps per run; continues what was stopped
+	$(BIN)/python benchmarks/bench.py --workers $(WORKERS)
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)

@@ -129,16 +129,18 @@ def presets() -> str:
     lines = []
     for file in sorted((ROOT / "spinup/presets").glob("*-*.json")):
         algo, _, task = file.stem.partition("-")
-        env = json.loads(file.read_text(encoding="utf-8"))["env"]
+        env = json.loads(file.read_text(encoding="utf-8")).get("env")
         known = reached.get(file.stem)
         told = (
             f"{returns(known['returns'])} after {known['steps']:,} steps"
             if known
             else "not run yet"
         )
-        lines.append(
-            f"| [{algo}](../algorithms/{algo}.md) | {env} | `spinup {algo} --preset {task}` | {told} |"
-        )
+        command = f"spinup {algo} --preset {task}"
+        if env is None:  # for several environments
+            env, command = "MuJoCo's", f"{command} --env Hopper-v5"
+            told = "`make bench` measures it"
+        lines.append(f"| [{algo}](../algorithms/{algo}.md) | {env} | `{command}` | {told} |")
     table = "\n".join(lines)
     return f"""# Presets
 

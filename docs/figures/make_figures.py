@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -288,6 +289,51 @@ def gallery(algo: str) -> str:
     return figure(744, 42 + 82 * len(metrics), title, parts)
 
 
+# ------------------------------------------------------------------------------------ the benchmark
+
+
+def bench(env: str) -> str:
+    """One panel per algorithm, all with the same scale: the median and the range of the seeds."""
+    order = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+    found = [(a, RESULTS / f"bench/{a}-{env}.json") for a in order]
+    results = [(algo, load(f"bench/{path.name}")) for algo, path in found if path.exists()]
+    shown = []
+    for algo, result in results:
+        rows = list(zip(*(run["curve"]["returns"] for run in result["runs"]), strict=True))
+        steps = result["runs"][0]["curve"]["steps"]
+        kept = [(x, list(row)) for x, row in zip(steps, rows, strict=True) if None not in row]
+        shown.append((algo, result, [x for x, _ in kept], [row for _, row in kept]))
+    ends = [run["return"] for _, result in results for run in result["runs"]]
+    values = [value for *_, rows in shown for row in rows for value in row] + ends
+    margin = 0.05 * (max(values) - min(values))
+    columns = min(3, len(shown))
+    parts = []
+    for i, (algo, result, steps, rows) in enumerate(shown):
+        panel = Panel(
+            62 + 236 * (i % columns),
+            30 + 190 * (i // columns),
+            180,
+            120,
+            (0, result["steps"]),
+            (min(values) - margin, max(values) + margin),
+        )
+        panel.axes(algo, "environment steps" if i == 0 else "", xticks=[0, result["steps"]])
+        panel.runs(steps, rows)
+        panel.dots([(result["steps"], run["return"]) for run in result["runs"]], "fa")
+        parts += panel.parts
+    height = 190 * math.ceil(len(shown) / columns)
+    parts.append(text(62, height + 16, "median and range of the seeds", "ta"))
+    parts.append(text(265, height + 16, "● final policies", "ta"))
+    title = f"Training returns on {env}: {', '.join(algo for algo, *_ in shown)}"
+    return figure(max(62 + 236 * columns, 420), height + 28, title, parts)
+
+
+def bench_figures() -> dict[str, Callable[[], str]]:
+    """Return the figures of the environments that have been trained."""
+    envs = sorted({path.stem.partition("-")[2] for path in RESULTS.glob("bench/*.json")})
+    return {f"bench-{env.partition('-')[0]}": partial(bench, env) for env in envs}
+
+
 # -------------------------------------------------------------------------------------------- speed
 
 
@@ -481,6 +527,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "ppo-clip": ppo_clip,
     "gae": gae,
     "taxonomy": taxonomy,
+    **bench_figures(),
 }
 
 

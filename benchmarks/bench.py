@@ -1,0 +1,296 @@
+"""The benchmark: every algorithm on the MuJoCo tasks, for one million steps.
+
+    python benchmarks/bench.py                           # everything that has not been trained yet
+    python benchmarks/bench.py ppo trpo --env Hopper-v5 --workers 2
+    python benchmarks/bench.py sac --device cuda --workers 6      # several runs on one GPU
+    python benchmarks/bench.py --executor ray            # or slurm; the options of a grid
+    python benchmarks/bench.py --page                    # train nothing; write docs/benchmarks.md
+
+Each algorithm has one preset for all environments, `spinup/presets/<algo>-MuJoCo.json`; EXCEPTIONS
+lists what differs. Seeds 100 and up are reported, and presets were chosen on other seeds. A run is
+a cell of a grid, so the same command again continues wherever it was stopped. When a run is
+finished, its FINAL policy plays 20 episodes deterministically in a fresh environment. The small
+files that remain are `benchmarks/results/bench/<algo>-<env>.json` (returns, curves, time, hardware,
+versions, command) and, for the first seed, a policy in `zoo/` that `spinup test_policy` plays.
+"""
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import platform
+import shutil
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+RESULTS = ROOT / "benchmarks" / "results" / "bench"
+ZOO = ROOT / "zoo"
+STEPS = 1_000_000
+EPISODES = 20
+POINTS = 50  # of a learning curve that are kept
+FIRST_SEED = 100
+MUJOCO = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Swimmer-v5")
+# algorithm -> environments, number of seeds
+TABLE = {
+    "vpg": (MUJOCO, 5),
+    "trpo": (MUJOCO, 5),
+    "ppo": (MUJOCO, 5),
+    "ddpg": ((*MUJOCO, "Humanoid-v5"), 3),
+    "td3": ((*MUJOCO, "Humanoid-v5"), 3),
+    "sac": ((*MUJOCO, "Humanoid-v5"), 3),
+    "vpg_tf1": (MUJOCO[:2], 5),
+    "trpo_tf1": (MUJOCO[:2], 5),
+    "ppo_tf1": (MUJOCO[:2], 5),
+}
+# A swimmer's reward lies further ahead than the 100 steps of gamma = 0.99.
+EXCEPTIONS = {"Swimmer-v5": {"gamma": 0.9999}}
+
+# ---- training: a grid ----------------------------------------------------------------------------
+
+
+def preset(algo):
+    """Return the path of an algorithm's preset; both backends have the same."""
+    return ROOT / "spinup" / "presets" / f"{algo.removesuffix('_tf1')}-MuJoCo.json"
+
+
+def settings(algo, env, steps):
+    """Return the arguments of a row."""
+    config = {**json.loads(preset(algo).read_text()), **EXCEPTIONS.get(env, {})}
+    per_epoch = config.get("steps_per_epoch", 4000)
+    config["epochs"], rest = divmod(steps, per_epoch)
+    assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
+    return config
+
+
+def digest(algo, env, steps):
+    """Return a short name of a row's arguments: with others, it is trained anew."""
+    text = json.dumps(settings(algo, env, steps), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def train(row, seed, device, steps, logger_kwargs, num_threads=None, resume=False):
+    """Train one cell of the grid; `row` is 'algo/env/digest'."""
+    from spinup import registry
+    from spinup.envs import make_env
+    from spinup.policies.activations import activation
+
+    algo, env, _ = row.split("/")
+    name, backend = registry.resolve(algo)
+    config = settings(algo, env, steps)
+    ac_kwargs = dict(config.pop("ac_kwargs", {}))
+    if "activation" in ac_kwargs:
+        ac_kwargs["activation"] = activation(ac_kwargs["activation"], backend)
+    registry.load(name, backend)(
+        lambda: make_env(env),
+        ac_kwargs=ac_kwargs,
+        seed=seed,
+        device=device,
+        num_threads=num_threads,
+        resume=resume,
+        logger_kwargs={**logger_kwargs, "quiet": True},
+        **config,
+    )
+
+
+def grid(rows, seeds, args):
+    """Return the grid of some rows and seeds, and the folder of each run."""
+    from spinup.utils.run_utils import ExperimentGrid, setup_logger_kwargs
+
+    eg = ExperimentGrid(name="bench")
+    keys = [f"{algo}/{env}/{digest(algo, env, args.steps)}" for algo, env in rows]
+    eg.add("row", keys, "", in_name=True)
+    eg.add("seed", list(seeds))
+    eg.add("device", args.device)
+    eg.add("steps", args.steps)
+    folders = {}
+    for cell in eg.cells(train):
+        algo, env, _ = cell.kwargs["row"].split("/")
+        place = setup_logger_kwargs(cell.exp_name, cell.seed, args.data_dir)
+        folders[algo, env, cell.seed] = Path(place["output_dir"])
+    return eg, folders
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def table(folder):
+    """Return a run's log: column -> values."""
+    header, *lines = (folder / "progress.txt").read_text().splitlines()
+    columns = zip(*(line.split("\t") for line in lines), strict=True)
+    return dict(zip(header.split("\t"), [list(map(float, c)) for c in columns], strict=True))
+
+
+def play(folder, env_id, seed):
+    """Return what a finished run reached: returns of its final policy, its curve and its time."""
+    import numpy as np
+
+    from spinup.envs import adapt_env, make_env
+    from spinup.policies.loading import load_policy_and_env
+
+    _, get_action = load_policy_and_env(folder, None, deterministic=True)
+    env, returns = adapt_env(make_env(env_id)), []
+    for episode in range(EPISODES):
+        o, ret, ended = env.reset(seed=1_000_000 + episode)[0], 0.0, False
+        while not ended:  # the environments here have time limits
+            o, r, terminated, truncated, _ = env.step(get_action(o))
+            ret, ended = ret + float(r), terminated or truncated
+        returns.append(ret)
+    env.close()
+    log = table(folder)
+    every = max(1, len(log["Epoch"]) // POINTS)
+    curve = {
+        "steps": [int(x) for x in log["TotalEnvInteracts"][every - 1 :: every]],
+        "returns": [None if math.isnan(x) else round(x, 1) for x in
+                    log["AverageEpRet"][every - 1 :: every]],
+    }  # fmt: skip
+    return {
+        "seed": seed,
+        "return": round(float(np.mean(returns)), 2),
+        "std": round(float(np.std(returns)), 2),
+        "episodes": EPISODES,
+        "steps": int(log["TotalEnvInteracts"][-1]),
+        "train_seconds": round(log["Time"][-1]),
+        "curve": curve,
+    }
+
+
+def hardware(device):
+    """Return the machine's processor, its cores, and the GPU if one was used."""
+    import torch
+
+    name = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = models[0] if models else name
+    gpu = {"gpu": torch.cuda.get_device_name()} if device == "cuda" else {}
+    return {"cpu": name, "cores": os.cpu_count(), **gpu}
+
+
+def collect(folders, args):
+    """Evaluate the finished runs that have no result yet, and write the files of their rows."""
+    import learn
+
+    place = RESULTS if args.steps == STEPS else args.data_dir / "results"  # a try
+    place.mkdir(parents=True, exist_ok=True)
+    pool_of = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
+    with (pool_of if args.workers > 1 else ThreadPoolExecutor)(args.workers) as pool:
+        waiting = []
+        for (algo, env, seed), folder in folders.items():
+            row = read(algo, env, place)
+            same = row.get("digest") == digest(algo, env, args.steps)
+            done = same and any(run["seed"] == seed for run in row["runs"])
+            if not done and (folder / ".finished").exists():
+                waiting.append((algo, env, seed, folder, pool.submit(play, folder, env, seed)))
+        for algo, env, seed, folder, future in waiting:
+            row, mark = read(algo, env, place), digest(algo, env, args.steps)
+            if row.get("digest") != mark:
+                row = {"algo": algo, "env": env, "steps": args.steps, "digest": mark, "runs": []}
+            runs = {run["seed"]: run for run in [*row["runs"], future.result()]}
+            row |= {
+                "runs": [runs[seed] for seed in sorted(runs)],
+                "preset": f"spinup/presets/{preset(algo).name}",
+                "settings": settings(algo, env, args.steps),
+                "command": f"python benchmarks/bench.py {algo} --env {env}",
+                "hardware": hardware(args.device),
+                "workers": args.workers,
+                "versions": learn.versions(),
+            }
+            path = place / f"{algo}-{env}.json"
+            path.with_suffix(".new").write_text(json.dumps(row, indent=1) + "\n")
+            path.with_suffix(".new").replace(path)
+            print(f"{algo:9} {env:15} seed {seed}: {runs[seed]['return']:8.0f}", flush=True)
+            if seed == FIRST_SEED and args.steps == STEPS:
+                keep(folder, ZOO / f"{algo}-{env}")
+
+
+def keep(folder, target):
+    """Copy the files that `spinup test_policy` needs, without folders of this machine."""
+    shutil.rmtree(target, ignore_errors=True)
+    (target / "pyt_save").mkdir(parents=True)
+    for path in (folder / "pyt_save").iterdir():
+        if path.suffix in (".safetensors", ".json"):
+            shutil.copy(path, target / "pyt_save" / path.name)
+    config = json.loads((folder / "config.json").read_text())
+    config["logger_kwargs"] = {"output_dir": target.name}
+    config.pop("resume_with", None)
+    (target / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+
+
+def read(algo, env, place=RESULTS):
+    """Return a row's result; empty if there is none."""
+    path = place / f"{algo}-{env}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def main(argv=None):
+    """Train, evaluate, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("algos", nargs="*", metavar="algo", help=f"of {', '.join(TABLE)}")
+    parser.add_argument("--env", action="append", help="only this environment; may be repeated")
+    parser.add_argument("--seeds", type=int, help="number of seeds; the table has a default")
+    parser.add_argument("--steps", type=int, default=STEPS, help="a shorter run, for a try")
+    parser.add_argument("--workers", type=int, default=2, help="runs at the same time")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--executor", choices=("local", "ray", "slurm"), default="local")
+    parser.add_argument("--data_dir", type=Path, default=ROOT / "data" / "bench")
+    parser.add_argument("--evaluate", action="store_true", help="train nothing; play what is there")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    args = parser.parse_args(argv)
+    unknown = set(args.algos) - set(TABLE)
+    if unknown:
+        parser.error(f"no such row: {', '.join(sorted(unknown))} (there are {', '.join(TABLE)})")
+    failed = False
+    if not args.page:
+        chosen = args.algos or [a for a in TABLE if a.endswith("_tf1") <= has_tensorflow()]
+        for count in sorted({args.seeds or TABLE[algo][1] for algo in chosen}, reverse=True):
+            rows = [
+                (algo, env)
+                for algo in chosen
+                if (args.seeds or TABLE[algo][1]) == count
+                for env in TABLE[algo][0]
+                if args.env is None or env in args.env
+            ]
+            if rows:
+                seeds = range(FIRST_SEED, FIRST_SEED + count)
+                failed |= run(rows, seeds, args)
+    if args.steps == STEPS:
+        from bench_page import write
+
+        write()
+    return int(failed)
+
+
+def run(rows, seeds, args):
+    """Train some rows and collect what is finished; return whether a run failed."""
+    from spinup.grids.experiments import CellsFailed
+
+    eg, folders = grid(rows, seeds, args)
+    failed = False
+    if not args.evaluate:
+        try:
+            eg.run(train, num_workers=args.workers, data_dir=args.data_dir, executor=args.executor)
+        except CellsFailed as error:
+            print(error, file=sys.stderr)
+            failed = True
+    collect(folders, args)
+    return failed
+
+
+def has_tensorflow():
+    return importlib.util.find_spec("tensorflow") is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

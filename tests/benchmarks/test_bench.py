@@ -1,0 +1,85 @@
+"""The long benchmark: its table, its tries, and its page; the training itself is a grid's."""
+
+import json
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def bench(repo_root, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(repo_root / "benchmarks"))
+    import bench
+    import bench_page
+
+    monkeypatch.setattr(bench, "RESULTS", tmp_path)
+    monkeypatch.setattr(bench_page, "read", lambda algo, env: bench.read(algo, env, tmp_path))
+    yield bench
+    for name in ("bench", "bench_page", "learn"):
+        sys.modules.pop(name, None)
+
+
+def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
+    for algo, (envs, seeds) in bench.TABLE.items():
+        for env in envs:
+            config = bench.settings(algo, env, bench.STEPS)
+            assert config["epochs"] * config.get("steps_per_epoch", 4000) == bench.STEPS
+            assert "env" not in config and seeds >= 3
+    swimmer = bench.settings("ppo", "Swimmer-v5", bench.STEPS)
+    assert swimmer["gamma"] == 0.9999
+    assert bench.digest("ppo", "Swimmer-v5", 10**6) != bench.digest("ppo", "Ant-v5", 10**6)
+    assert bench.digest("vpg", "Hopper-v5", 10**6) == bench.digest("vpg", "Ant-v5", 10**6)
+
+
+def test_a_try_trains_and_plays_and_leaves_the_results_alone(bench, tmp_path, capsys):
+    words = ["vpg", "--env=Hopper-v5", "--seeds=1", "--steps=2000", "--workers=1"]
+    words.append(f"--data_dir={tmp_path / 'data'}")
+    assert bench.main(words) == 0
+    assert "seed 100:" in capsys.readouterr().out
+    found = json.loads((tmp_path / "data" / "results" / "vpg-Hopper-v5.json").read_text())
+    (run,) = found["runs"]
+    assert run["seed"] == 100 and run["steps"] == 2000 and run["episodes"] == 20
+    assert found["settings"]["epochs"] == 1 and "torch" in found["versions"]
+    assert not list(tmp_path.glob("*.json"))
+    run["return"] = 1.5  # what is there is not played again
+    (tmp_path / "data" / "results" / "vpg-Hopper-v5.json").write_text(json.dumps(found))
+    assert bench.main([*words, "--evaluate"]) == 0
+    again = json.loads((tmp_path / "data" / "results" / "vpg-Hopper-v5.json").read_text())
+    assert again["runs"][0]["return"] == 1.5
+
+
+def test_a_kept_policy_plays_and_names_no_folder_of_this_machine(bench, tmp_path):
+    from spinup import vpg_pytorch
+    from spinup.policies.loading import load_policy_and_env
+
+    folder = tmp_path / "run"
+    vpg_pytorch("CartPole-v1", steps_per_epoch=100, epochs=1, logger_kwargs={"output_dir": folder})
+    bench.keep(folder, tmp_path / "zoo" / "vpg-CartPole-v1")
+    kept = tmp_path / "zoo" / "vpg-CartPole-v1"
+    assert str(tmp_path) not in (kept / "config.json").read_text()
+    assert not list(kept.rglob("*.pt")) and not list(kept.rglob("*.pkl"))
+    env, get_action = load_policy_and_env(kept, deterministic=True)
+    assert env.action_space.contains(get_action(env.reset(seed=0)[0]))
+
+
+def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
+    import bench_page
+
+    returns = (3000.0, 1000.0, 2000.0, 2100.0, 1900.0)
+    runs = [{"seed": 100 + i, "return": r, "train_seconds": 300} for i, r in enumerate(returns)]
+    row = {
+        "algo": "ppo",
+        "env": "Hopper-v5",
+        "runs": runs,
+        "hardware": {"cpu": "a processor"},
+        "workers": 2,
+        "command": "python benchmarks/bench.py ppo --env Hopper-v5",
+    }
+    (tmp_path / "ppo-Hopper-v5.json").write_text(json.dumps(row))
+    page = bench_page.page()
+    # The interquartile mean of five drops a quarter of the weight at each end.
+    assert "| Hopper-v5 | 2,000 [1,300, 2,700] |" in page
+    assert "| ppo, Hopper-v5 | 2,000 | 2,400, missed | 1,770 | 2,609 | 2,383 |  |" in page
+    assert "| ppo, Hopper-v5 | 3,000, 1,000, 2,000, 2,100, 1,900 | 5 to 5 | a processor, 2 " in page
+    assert "`python benchmarks/bench.py trpo --env HalfCheetah-v5 --env Hopper-v5" in page
+    assert "figures/bench-Hopper.svg" in page and "bench-Ant.svg" not in page
