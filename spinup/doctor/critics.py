@@ -20,6 +20,8 @@ _WITH_TARGETS = ("ddpg", "td3", "sac", "dqn")
 LEARNED = 3000
 # A loss this many times the logged one was not minimized; healthy runs stay below 2.5.
 _SURPRISE = 5
+# Healthy runs show 0.85 to 3 times the noise of the settings between successive steps.
+_LEAST_NOISE = 0.5
 _GAUSSIAN = 0.5 * math.log(2 * math.pi * math.e)
 
 
@@ -232,13 +234,16 @@ def _other_targets(run: Record) -> Found | None:
     }
     if run.base == "sac" and float(bonus.abs().mean()) > 0.05 * float(found.q.std()):
         others["the smaller critic without the entropy"] = torch.min(q1, q2)
-    right = float((found.error.mean(0) ** 2).mean())
+    error = found.error.mean(0)
+    right = float((error**2).mean())
     best, name = right, ""
     for what, value in others.items():
         target = found.rew + found.discount * ~found.done * value.numpy()
-        error = float(((found.q.mean(0) - target) ** 2).mean())
-        if error < best:
-            best, name = error, what
+        other = found.q.mean(0) - target
+        # While values rise or fall, the critics are off by about the same everywhere. A mistake
+        # explains where they are off more than elsewhere.
+        if other.var() < 0.9 * error.var() and float((other**2).mean()) < best:
+            best, name = float((other**2).mean()), what
     if best >= 0.8 * right:
         return None
     return Found(
@@ -328,47 +333,98 @@ def _entropy_saved(run: Record) -> Found | None:
     )
 
 
+def _typical(away: Any, clear: Any) -> float:
+    """Return the standard deviation of normal noise whose median size is that of the clear ones."""
+    if clear.sum() < 30:
+        raise Skip("most actions are at their bounds")
+    return float(away[clear].abs().median()) / 0.6745
+
+
 def _exploration(run: Record) -> Found | None:
     if run.algo == "her":
         raise Skip("her stores relabeled goals")
     nets = _nets(run)
     if nets.discrete or run.number("num_envs", 1) > 1:
         raise Skip("the actions are not a Box, or there are several environments")
-    if run.saved.replay_total < run.number("start_steps", 0) + 500:
+    own_steps = run.saved.replay_total - int(run.number("start_steps", 0))
+    if own_steps < 500:
         raise Skip("most actions are still random")
-    torch, rows = nets.torch, nets.newest
-    obs, act = nets.obs(rows), rows["act"].float()
-    limit, center = nets.net.pi.act_limit, nets.net.pi.act_center
-    with torch.no_grad():
+    with nets.torch.no_grad():
         if run.base == "sac":
-            pi = nets.net.pi
-            h = pi.net(pi.obs_filter(obs))
-            mu, std = pi.mu_layer(h), pi.log_std_layer(h).clamp(-20, 2).exp()
-            inside = ((act - center) / limit).clamp(-0.999, 0.999)
-            z = (torch.atanh(inside) - mu) / std
-            clear = (inside.abs() < 0.98) & (mu.abs() < 2)
-            if clear.sum() < 30:
-                raise Skip("most actions are at their bounds")
-            size = float(z[clear].square().median().sqrt()) / 0.6745
-            what, low, high = "the policy's own standard deviation", 0.4, 4.0
-        else:
-            noise = run.number("act_noise", 0.1)
-            if noise < 0.02:
-                raise Skip("there is hardly any noise")
-            own = nets.greedy(obs)
-            clear = ((own - center).abs() + 2.5 * noise * limit) < limit
-            if clear.sum() < 30:
-                raise Skip("most actions are at their bounds")
-            away = ((act - own) / limit)[clear].abs()
-            size = float(away.median()) / 0.6745 / noise
-            what, low, high = f"act_noise = {noise:g} of half the range", 0.6, 6.0
-    if low <= size <= high:
+            return _sampled(nets)
+        noise = run.number("act_noise", 0.1)
+        if noise < 0.02:
+            raise Skip("there is hardly any noise")
+        return _noise(nets, noise, min(1000, own_steps)) or _another_policy(nets, noise)
+
+
+def _sampled(nets: _Nets) -> Found | None:
+    """Compare stored actions with SAC's distribution."""
+    torch, rows, pi = nets.torch, nets.newest, nets.net.pi
+    h = pi.net(pi.obs_filter(nets.obs(rows)))
+    mu, std = pi.mu_layer(h), pi.log_std_layer(h).clamp(-20, 2).exp()
+    inside = ((rows["act"].float() - pi.act_center) / pi.act_limit).clamp(-0.999, 0.999)
+    clear = (inside.abs() < 0.98) & (mu.abs() < 2)
+    size = _typical((torch.atanh(inside) - mu) / std, clear)
+    if 0.4 <= size <= 4:
         return None
     return Found(
         f"the newest {int(clear.sum())} stored actions differ from the policy's by {size:.2f} "
-        f"times {what}",
-        part="loop" if size > high else None,
+        "times the policy's own standard deviation",
+        part="loop" if size > 4 else None,
     )
+
+
+def _noise(nets: _Nets, noise: float, steps: int) -> Found | None:
+    """Compare the noise of stored actions with that of the settings.
+
+    The policy has moved since it acted, by about as much in a state as in the next one. Differences
+    between successive steps contain the noise of two steps and little of the movement.
+    """
+    rows = {k: nets.torch.as_tensor(x[-steps:]) for k, x in nets.run.saved.replay.items()}
+    obs, act = nets.obs(rows), rows["act"].float()
+    sizes = []
+    for pi in (nets.net.pi, nets.targ.pi):
+        own = pi(obs)
+        away, at = (act - own) / pi.act_limit, (act - pi.act_center).abs() / pi.act_limit
+        clear = (at < 1 - noise) & ((own - pi.act_center).abs() / pi.act_limit < 1 - 2.5 * noise)
+        pairs = clear[1:] & clear[:-1]
+        if pairs.sum() >= 30:
+            sizes.append(_typical((away[1:] - away[:-1]) / math.sqrt(2), pairs) / noise)
+    if not sizes or max(sizes) >= _LEAST_NOISE:
+        return None
+    return Found(
+        f"the noise in the newest {steps} stored actions is {max(sizes):.2f} times act_noise = "
+        f"{noise:g} of half the range"
+    )
+
+
+def _another_policy(nets: _Nets, noise: float) -> Found | None:
+    """Notice stored actions that neither the policy nor its recent past explains."""
+    torch, rows = nets.torch, nets.newest
+    obs, act, pi = nets.obs(rows), rows["act"].float(), nets.net.pi
+    own, lagging = nets.greedy(obs), nets.targ.pi(obs)
+    clear = (own - pi.act_center).abs() + 2.5 * noise * pi.act_limit < pi.act_limit
+    size = _typical((act - own) / pi.act_limit, clear) / noise
+    # The actions are up to 200 steps old, and the target policy lags behind by about as much: a
+    # policy that moved since was somewhere near the two when it acted, and acted much alike.
+    nearest = act.clamp(torch.minimum(own, lagging), torch.maximum(own, lagging))
+    beyond = _typical((act - nearest) / pi.act_limit, clear) / noise
+    alike = max(_correlation(act, own), _correlation(act, lagging))
+    if size <= 6 or beyond <= 4 or alike > 0.5:
+        return None
+    return Found(
+        f"the newest {int(clear.sum())} stored actions differ from the policy's by {size:.2f} "
+        f"times act_noise = {noise:g} of half the range, and correlate with them by {alike:.2f}",
+        part="loop",
+    )
+
+
+def _correlation(a: Any, b: Any) -> float:
+    """Return the correlation of two arrays, dimension by dimension, on average."""
+    a, b = a - a.mean(0), b - b.mean(0)
+    size = a.norm(dim=0) * b.norm(dim=0)
+    return float(((a * b).sum(0) / size.clamp(min=1e-12)).mean())
 
 
 # --------------------------------------------------------------------------------------- networks
@@ -506,9 +562,11 @@ RULES = (
         "C19",
         "exploration noise",
         part="exploration",
-        limit="stored actions differ from the policy's by 0.6 to 6 times the noise of the settings",
-        why="The newest actions are the policy's own plus noise. Less, and it does not explore as "
-        "it should; much more, and another policy acted.",
+        limit="the noise in stored actions, measured between successive steps, is at least half "
+        "that of the settings, and the newest actions are near those of the policy or its target, "
+        "or correlate with them (sac: they differ by 0.4 to 4 of its standard deviations)",
+        why="Actions are the policy's own plus noise. Less noise, and it does not explore as it "
+        "should; no resemblance, and another policy acted. A policy that moved since is no fault.",
         advice="Scale the noise by half the action range in every dimension, and act with the "
         "current weights.",
         check=_exploration,
@@ -596,7 +654,8 @@ RULES = (
         "C28",
         "which target",
         part="value-loss",
-        limit="no target of a known mistake fits the critics better by a fifth than the right one",
+        limit="no target of a known mistake fits the critics better by a fifth than the right one, "
+        "and by a tenth apart from a common offset",
         why="The targets of typical mistakes, such as the larger of two critics, are computed as "
         "well. The critics agree best with the one that they were trained on.",
         advice="Compare the target in the loss with the paper's.",

@@ -398,7 +398,7 @@ def _q_dead(run: Record) -> Found | None:
     run.need_rows(5)
     name = run.q
     value, spread = np.abs(run.column(f"Average{name}")), run.column(f"Std{name}")
-    rows = persists((spread < 1e-3 * (value + 1e-3)) & run.updated)
+    rows = persists((spread < 1e-3 * (value + 1e-3)) & run.updated & ~_same_everywhere(run, value))
     if rows is None:
         return None
     row = int(rows[-1])
@@ -407,6 +407,21 @@ def _q_dead(run: Record) -> Found | None:
         f"of {spread[row]:.2g} in epoch {run.epoch(row)}",
         run.span(rows),
     )
+
+
+def _same_everywhere(run: Record, value: np.ndarray) -> np.ndarray:
+    """Return in which rows the value is that of a solved task, the same in every state.
+
+    A policy that never fails earns the same reward r in every step, and all values are
+    r / (1 - gamma).
+    """
+    gamma, needs = run.setting("gamma"), ("AverageEpRet", "StdEpRet", "EpLen")
+    if not isinstance(gamma, int | float) or not gamma < 1 or not all(map(run.has, needs)):
+        return np.zeros(run.rows, bool)
+    returns = run.column("AverageEpRet")
+    wanted = np.abs(returns / run.column("EpLen")) / (1 - gamma)
+    steady = run.column("StdEpRet") <= 1e-3 * np.abs(returns)
+    return steady & (np.abs(value - wanted) <= 0.05 * wanted)
 
 
 def _twins_apart(run: Record) -> Found | None:
@@ -799,7 +814,8 @@ RULES = (
         1,
         "warning",
         "value-loss",
-        "StdQ is at least 1e-3 of |Q|",
+        "StdQ is at least 1e-3 of |Q|, unless every episode returns the same and Q is "
+        "r / (1 - gamma)",
         "A critic that cannot tell states and actions apart gives the policy no direction.",
         "Check that the critic has a linear output (no ReLU) and receives a gradient.",
         _q_dead,

@@ -154,17 +154,36 @@ def one_discount(run):
 
 
 def larger_critic(run):
-    """The second target critic is far below the first, which the critics follow."""
+    """The second target critic is below the first, which the critics follow."""
     for name in ("q1", "q2"):
         for part in ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"):
             run.ac_targ[f"{name}.q.{part}"] = run.ac[f"q1.q.{part}"].clone()
             run.ac[f"q2.q.{part}"] = run.ac[f"q1.q.{part}"].clone()
-    scale(run.ac_targ, "q2.q.4.bias", 1.0, -100.0)
+    scale(run.ac_targ, "q2.q.4.weight", 1.5)  # values are negative
+    scale(run.ac_targ, "q2.q.4.bias", 1.5)
 
 
-def low_policy(run):
-    scale(run.ac, "pi.pi.4.weight", 0.01)
-    scale(run.ac, "pi.pi.4.bias", 0.0)
+def falling_values(run):
+    """The targets have fallen by as much as the two critics differ, everywhere."""
+    for name in ("q1", "q2"):
+        scale(run.ac_targ, f"{name}.q.4.bias", 1.0, -2.0)
+
+
+def low_policy(run, *others):
+    for tree in (run.ac, *others):
+        scale(tree, "pi.pi.4.weight", 0.01)
+        scale(tree, "pi.pi.4.bias", 0.0)
+
+
+def random_actions(run):
+    low_policy(run, run.ac_targ)
+    rows(run, act=lambda a: np.random.default_rng(0).uniform(-2, 2, a["act"].shape))
+
+
+def quiet_actions(run):
+    """The policy's action is about 0, and the noise is a tenth of what it should be."""
+    low_policy(run, run.ac_targ)
+    rows(run, act=lambda a: 0.02 * np.random.default_rng(0).normal(size=a["act"].shape))
 
 
 def logged_loss(run, loss):
@@ -246,7 +265,10 @@ PLANTS = {
         ("td3", lambda run: rows(run, act=lambda a: a["act"] * 0.5), "action-bounds"),
         ("td3", lambda run: rows(run, obs2=lambda a: a["obs"]), "loop"),
     ],
-    "C19": [("td3", low_policy, "loop")],
+    "C19": [
+        ("td3", random_actions, "loop"),
+        ("td3", quiet_actions, "exploration"),
+    ],
     "C20": [("dqn", learned_another_gamma, "returns"), ("dqn", another_reward, "value-loss")],
     "C21": [("dqn", bootstraps_after_death, "episode-ends")],
     "C22": [("td3", negate_critics, "policy-loss")],
@@ -271,6 +293,17 @@ def test_a_planted_fault_is_found(name, algo, plant, part, runs, tmp_path, monke
     found, skipped = look(changed(runs(algo), tmp_path / "run", plant))
     assert name in found, (sorted(found), skipped.get(name))
     assert part is None or found[name].part == part
+
+
+def test_a_policy_that_moved_since_it_acted_is_no_fault(runs, tmp_path):
+    found, skipped = look(changed(runs("td3"), tmp_path / "run", low_policy))
+    assert "C19" not in found and "C19" not in skipped
+
+
+def test_values_that_fall_everywhere_are_no_fault(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(critics, "LEARNED", 1000)
+    found, skipped = look(changed(runs("td3"), tmp_path / "run", falling_values))
+    assert "C28" not in found and "C28" not in skipped
 
 
 def test_actions_that_are_not_squashed_are_outside_the_bounds(runs, monkeypatch):

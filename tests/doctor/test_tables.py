@@ -286,6 +286,19 @@ def test_annealed_steps_and_early_stops_are_no_faults(tmp_path):
     assert look(tmp_path, columns, config, space) == {}
 
 
+def test_a_solved_task_has_one_value_everywhere(tmp_path):
+    columns, config, space = healthy("acer")
+    columns["AverageEpRet"][LATE] = columns["EpLen"][LATE] = columns["MaxEpRet"][LATE] = 500
+    columns["StdEpRet"][LATE], columns["StdQVals"][LATE] = 0, 0.01
+    columns["AverageQVals"][LATE], columns["MaxQVals"][LATE] = 99.99, 100.1
+    columns["MinQVals"][LATE] = 99.9
+    assert "S23" not in look(tmp_path, columns, config, space)
+    columns["StdEpRet"][LATE] = 30  # returns differ, so values should
+    assert "S23" in look(tmp_path, columns, config, space)
+    columns["StdEpRet"][LATE], columns["AverageQVals"][LATE] = 0, 50  # another constant
+    assert "S23" in look(tmp_path, columns, config, space)
+
+
 def test_the_original_counts_its_steps_from_zero(tmp_path):
     columns, config, space = healthy("sac")
     columns["Epoch"] += 1
