@@ -168,8 +168,18 @@ def check(words: Sequence[str]) -> int:
     parser.add_argument(
         "--seed", type=whole(0), default=0, help="draw the random cases with another seed"
     )
+    parser.add_argument(
+        "--train",
+        action="store_true",
+        help="then train for a minute at most, with your function and with the library's; this "
+        "shows what it does and changes no verdict",
+    )
     args = parser.parse_args(words)
     task = find(args.id)
+    if args.train:
+        from spinup.exercises import training
+
+        training.algorithm(task)  # if there is nothing to show, say so first
     progress = Progress(args.dir)
     progress.read()
     file = Path(args.file) if args.file else Path(args.dir, task.id, task.file)
@@ -180,6 +190,11 @@ def check(words: Sequence[str]) -> int:
     if args.dir != FOLDER and result.next:
         result = replace(result, next=f"{result.next} --dir {printable(args.dir)}")
     print(result)
+    if args.train:
+        if any(check.passed for check in result.checks):
+            training.demonstrate(task, file, args.seed, result)
+        else:
+            print("Nothing was trained: a run needs an answer that passes the first check.")
     return result.exit_code
 
 

@@ -28,9 +28,9 @@ _MOST_OUTPUT = 20_000  # bytes that are kept of what it prints
 _MOST_LINES = 10
 
 # What a child process runs. It finds modules where its parent does.
-_START = "import json, os, runpy, sys; sys.path[:] = json.loads(sys.argv[1]); "
-_JUDGE = _START + "from spinup.exercises.child import main; main(*sys.argv[2:])"
-_PROGRAM = _START + (
+START = "import json, os, runpy, sys; sys.path[:] = json.loads(sys.argv[1]); "
+_JUDGE = START + "from spinup.exercises.child import main; main(*sys.argv[2:])"
+_PROGRAM = START + (
     "file = sys.argv[2]; sys.argv[:] = [file]; sys.path.insert(0, os.path.dirname(file)); "
     "runpy.run_path(file, run_name='__main__')"
 )
@@ -173,14 +173,8 @@ def load_and_judge(exercise: Any, file: Path, seed: int) -> Result:
     """Judge a file in this process."""
     from spinup.exercises.judge import describe, examine
 
-    sys.path.append(str(file.resolve().parent))  # for the learner's own modules
     try:
-        spec = importlib.util.spec_from_file_location("exercise", file)
-        if spec is None or spec.loader is None:
-            return cannot(exercise, f"{file.name} is not a Python file: its name should end in .py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["exercise"] = module  # classes and dataclasses look themselves up
-        spec.loader.exec_module(module)
+        module = load(file)
     except SyntaxError as error:
         line = f"\n{error.text.rstrip()}" if error.text else ""
         place = f", line {error.lineno}" if error.lineno else ""
@@ -189,6 +183,20 @@ def load_and_judge(exercise: Any, file: Path, seed: int) -> Result:
         return cannot(exercise, f"{file.name} calls exit() when it is loaded")
     except Exception as error:
         return cannot(exercise, describe(error, str(file)))
+    if module is None:
+        return cannot(exercise, f"{file.name} is not a Python file: its name should end in .py")
     if not hasattr(module, exercise.name):
         return cannot(exercise, f"{file.name} does not define {exercise.name}")
     return examine(exercise, getattr(module, exercise.name), seed, file.name)
+
+
+def load(file: Path) -> Any:
+    """Import a learner's file, and return the module; None if it is not a Python file."""
+    sys.path.append(str(file.resolve().parent))  # for the learner's own modules
+    spec = importlib.util.spec_from_file_location("exercise", file)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["exercise"] = module  # classes and dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
