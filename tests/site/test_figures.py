@@ -5,6 +5,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
 
@@ -49,7 +50,6 @@ def test_curves_have_a_point_for_every_recorded_row(figures, repo_root):
 
 
 def test_the_errors_of_gae_are_those_of_a_simulation(figures):
-    np = pytest.importorskip("numpy")
     gamma, lam, noise = 0.99, 0.8, 0.15
     rng = np.random.default_rng(0)
     value = [0.0, *(0.5 * gamma ** (4 - t) for t in range(1, 5)), 0.0]  # of the right action
