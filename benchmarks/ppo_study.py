@@ -1,0 +1,156 @@
+"""Which details make PPO strong on the MuJoCo tasks? One change at a time, for a million steps.
+
+    python benchmarks/ppo_study.py --workers 16 --runs data/ppo_study     # again: continues
+    python benchmarks/ppo_study.py --only 'reference|raw' --env Hopper-v5
+    python benchmarks/ppo_study.py --table                                # print what is known
+
+Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail, except the
+last two, which are whole recipes. Seeds 10, 11 and 12: presets are chosen here, so these seeds are
+never reported as results (bench.py reports seeds 100 and up). The final policies play 20 episodes
+deterministically. `results/ppo_study.json` keeps returns, curves and settings, run by run.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+import bench
+
+RESULTS = bench.ROOT / "benchmarks" / "results" / "ppo_study.json"
+SEEDS = (10, 11, 12)
+# name -> what is different, changed arguments (entries of ac_kwargs after a colon)
+VARIANTS = {
+    "reference": ("the preset", {}),
+    "raw": (
+        "nothing is normalized",
+        {"ac_kwargs:normalize_obs": False, "ac_kwargs:normalize_ret": False},
+    ),
+    "no-obs": ("observations are not normalized", {"ac_kwargs:normalize_obs": False}),
+    "no-ret": ("returns are not normalized", {"ac_kwargs:normalize_ret": False}),
+    "usual-init": ("PyTorch's own initialization", {"ac_kwargs:orthogonal_init": False}),
+    "lam-0.95": ("lam 0.95 instead of 0.97", {"lam": 0.95}),
+    "kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
+    "no-stop": ("no early stop, 10 passes", {"target_kl": None, "train_pi_iters": 10}),
+    "batch-4000": ("4,000 steps per epoch", {"steps_per_epoch": 4000}),
+    "annealed": ("learning rates fall to 0", {"anneal_lr": True}),
+    "clip-norm": ("gradients are clipped to norm 0.5", {"max_grad_norm": 0.5}),
+    "clip-vf": ("values are clipped to 0.2", {"clip_vf": 0.2}),
+    "slow-value": ("vf_lr 3e-4 instead of 1e-3", {"vf_lr": 3e-4}),
+    "minibatches": (
+        "ten passes over minibatches of 50, as in most implementations",
+        {
+            "minibatch_size": 50,
+            "train_pi_iters": 10,
+            "train_v_iters": 10,
+            "vf_lr": 3e-4,
+            "lam": 0.95,
+            "target_kl": None,
+            "max_grad_norm": 0.5,
+            "anneal_lr": True,
+        },
+    ),
+    "minibatches-stop": (
+        "minibatches of 250, at most 20 passes, with the early stop",
+        {"minibatch_size": 250, "train_pi_iters": 20, "train_v_iters": 20},
+    ),
+}
+
+
+def changed(name, env, steps):
+    """Return the arguments of a variant."""
+    config = bench.settings("ppo", env, steps)
+    config["ac_kwargs"] = dict(config["ac_kwargs"])
+    for key, value in VARIANTS[name][1].items():
+        where, _, entry = key.rpartition(":")
+        (config[where] if where else config)[entry] = value
+    config["epochs"] = steps // config["steps_per_epoch"]
+    return config
+
+
+def train(name, env, seed, steps, folder):
+    """Train and play one run, in a process of its own; continue it if it was stopped."""
+    import torch
+
+    from spinup import ppo_pytorch
+
+    torch.set_num_threads(1)
+    folder = Path(folder, f"{name}-{env}-{steps}-s{seed}")
+    config = changed(name, env, steps)
+    if not (folder / ".finished").exists():
+        resume = (folder / "progress.txt").exists()
+        place = {"output_dir": str(folder), "quiet": True}
+        ppo_pytorch(env, seed=seed, num_threads=1, resume=resume, logger_kwargs=place, **config)
+    return {"variant": name, "env": env, "settings": config, **bench.play(folder, env, seed)}
+
+
+def read(path):
+    return json.loads(path.read_text()) if path.exists() else {"runs": []}
+
+
+def table(runs):
+    """Return the lines of a table: the median return of each variant in each environment."""
+    envs = [env for env in bench.MUJOCO if any(run["env"] == env for run in runs)]
+    lines = [f"| | | {' | '.join(envs)} |", "|---" * (2 + len(envs)) + "|"]
+    for name, (what, _) in VARIANTS.items():
+        cells = []
+        for env in envs:
+            found = [r["return"] for r in runs if (r["variant"], r["env"]) == (name, env)]
+            shown = ", ".join(f"{value:,.0f}" for value in sorted(found))
+            cells.append(f"**{statistics.median(found):,.0f}** ({shown})" if found else "")
+        if any(cells):
+            lines.append(f"| {name} | {what} | {' | '.join(cells)} |")
+    return lines
+
+
+def main(argv=None):
+    """Train what is missing, keep the results, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="regular expression for the names of variants")
+    parser.add_argument("--env", action="append", choices=bench.MUJOCO, help="may be repeated")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--steps", type=int, default=bench.STEPS)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=Path, default=bench.ROOT / "data" / "ppo_study")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="train nothing")
+    args = parser.parse_args(argv)
+    names = [name for name in VARIANTS if re.search(args.only, name)]
+    if not names:
+        parser.error(f"no variant matches '{args.only}': there are {', '.join(VARIANTS)}")
+    if not args.table:
+        wanted = [
+            (name, env, seed, args.steps)
+            for seed in args.seeds
+            for name in names
+            for env in args.env or bench.MUJOCO
+        ]
+        done = {(r["variant"], r["env"], r["seed"], r["steps"]) for r in read(args.out)["runs"]}
+        with ProcessPoolExecutor(args.workers, get_context("spawn")) as pool:
+            jobs = [pool.submit(train, *row, args.runs) for row in wanted if row not in done]
+            for job in as_completed(jobs):
+                keep(job.result(), args.out)
+    print("\n".join(table(read(args.out)["runs"])))
+
+
+def keep(run, path):
+    """Add a run to the results."""
+    import learn
+
+    data = read(path)
+    data |= {"versions": learn.versions(), "hardware": bench.hardware("cpu")}
+    data["runs"].append(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_text(json.dumps(data, indent=1) + "\n")
+    path.with_suffix(".new").replace(path)
+    print(
+        f"{run['variant']:18} {run['env']:15} seed {run['seed']}: {run['return']:8.0f}", flush=True
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
