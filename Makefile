@@ -73,7 +73,7 @@ notebooks: $(STAMP) ## run all notebooks and all programs of the learning pages
 	$(BIN)/python -m pytest -m 'slow or not slow' tests/test_notebooks.py tests/test_pages.py
 
 bench: $(STAMP) ## train the benchmark, 1M steps per run; continues what was stopped
-	$(BIN)/python benchmarks/bench.py --workers $(WORKERS)
+	$(BIN)/python benchmarks/bench.py
 
 learn: $(STAMP) ## measure the return of ALGO on ENV (make learn ALGO=ppo ENV=CartPole-v1)
 	$(BIN)/python benchmarks/learn.py $(ALGO) $(ENV)

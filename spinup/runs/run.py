@@ -260,6 +260,7 @@ class Run:
         return {
             **self.config,
             **({} if words is None else {"resume_with": words}),
+            **({"algo_argument": self.config["algo"]} if "algo" in self.config else {}),  # TRPO's
             "algo": self.algo,
             "backend": self.backend,
             "shards": self.shards.count,

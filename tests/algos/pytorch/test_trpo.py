@@ -1,6 +1,7 @@
 """TRPO: divergence, Hessian products, conjugate gradients, the line search and the natural step."""
 
 import copy
+import json
 import math
 from functools import partial
 
@@ -426,7 +427,9 @@ def test_every_logged_divergence_is_within_the_trust_region(train):
 
 
 def test_the_natural_policy_gradient_trains_and_another_name_is_refused(train):
-    rows = train("trpo", "CartPole-v1", algo="npg").rows
-    assert rows[0]["BacktrackIters"] == 0 and rows[0]["KL"] > 0
+    run = train("trpo", "CartPole-v1", algo="npg")
+    assert run.rows[0]["BacktrackIters"] == 0 and run.rows[0]["KL"] > 0
+    config = json.loads((run.dir / "config.json").read_text())
+    assert (config["algo"], config["algo_argument"]) == ("trpo", "npg")
     with pytest.raises(SpinupError, match="'trpo' or 'npg'"):
         train("trpo", "CartPole-v1", algo="ppo")
