@@ -32,22 +32,37 @@ OFF = {
     "epochs": 10,
     "start_steps": 500,
     "update_after": 250,
-    "updates_per_step": 0.5,
+    "updates_per_step": 0.3,
+    "batch_size": 50,
+    "polyak": 0.98,
     "num_test_episodes": 0,
     "ac_kwargs": SMALL,
 }
 ON = {"steps_per_epoch": 230, "epochs": 10, "train_v_iters": 4, "ac_kwargs": SMALL}
 RECIPES = {
     "td3": ("Pendulum-v1", OFF),
-    "sac": ("Pendulum-v1", {**OFF, "batch_size": 32}),
+    "sac": ("Pendulum-v1", OFF),
     "dqn": (
         "CartPole-v1",
-        {**OFF, "n_step": 1, "gamma": 0.9, "q_lr": 3e-3, "updates_per_step": 1.5},
+        {
+            **OFF,
+            "n_step": 1,
+            "gamma": 0.9,
+            "q_lr": 3e-3,
+            "updates_per_step": 1.2,
+            "batch_size": 100,
+        },
     ),
     "ppo": ("Pendulum-v1", {**ON, "ac_kwargs": {**SMALL, "normalize_obs": True}}),
     "vpg": ("CartPole-v1", {**ON, "pi_lr": 1e-2}),
     "her": ("spinup/BitFlip-v0", {"steps_per_epoch": 250, "epochs": 2, "update_after": 250}),
 }
+
+
+@pytest.fixture(autouse=True)
+def sooner(monkeypatch):
+    """Look at networks after fewer gradient steps than in real runs."""
+    monkeypatch.setattr(critics, "BEGUN", 300)
 
 
 @pytest.fixture(scope="module")
@@ -153,20 +168,24 @@ def one_discount(run):
     rows(run, discount=lambda a: np.full(len(a["rew"]), 0.9, np.float32))
 
 
-def larger_critic(run):
-    """The second target critic is below the first, which the critics follow."""
+def one_critic(run):
     for name in ("q1", "q2"):
         for part in ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"):
             run.ac_targ[f"{name}.q.{part}"] = run.ac[f"q1.q.{part}"].clone()
             run.ac[f"q2.q.{part}"] = run.ac[f"q1.q.{part}"].clone()
+
+
+def larger_critic(run):
+    """The second target critic is below the first, which the critics follow."""
+    one_critic(run)
     scale(run.ac_targ, "q2.q.4.weight", 1.5)  # values are negative
     scale(run.ac_targ, "q2.q.4.bias", 1.5)
 
 
 def falling_values(run):
-    """The targets have fallen by as much as the two critics differ, everywhere."""
-    for name in ("q1", "q2"):
-        scale(run.ac_targ, f"{name}.q.4.bias", 1.0, -2.0)
+    """The critics are off by the same everywhere, as they are while values fall."""
+    one_critic(run)
+    scale(run.ac_targ, "q2.q.4.bias", 1.0, -10.0)
 
 
 def low_policy(run, *others):
@@ -289,7 +308,7 @@ def test_every_rule_on_checkpoints_has_a_planted_fault():
 
 @pytest.mark.parametrize(("name", "algo", "plant", "part"), CASES)
 def test_a_planted_fault_is_found(name, algo, plant, part, runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(critics, "LEARNED", 1000)
+    monkeypatch.setattr(critics, "LEARNED", 300)
     found, skipped = look(changed(runs(algo), tmp_path / "run", plant))
     assert name in found, (sorted(found), skipped.get(name))
     assert part is None or found[name].part == part
@@ -301,7 +320,7 @@ def test_a_policy_that_moved_since_it_acted_is_no_fault(runs, tmp_path):
 
 
 def test_values_that_fall_everywhere_are_no_fault(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(critics, "LEARNED", 1000)
+    monkeypatch.setattr(critics, "LEARNED", 300)
     found, skipped = look(changed(runs("td3"), tmp_path / "run", falling_values))
     assert "C28" not in found and "C28" not in skipped
 
