@@ -12,6 +12,7 @@ from spinup.doctor.rule import LEVELS, Rule
 from spinup.utils.errors import one_line, printable
 
 _WIDTH = 100
+_PAGE = "spinup docs debug/doctor"  # a wheel has the page, but no file in docs/
 
 
 def as_json(found: Sequence[Examination]) -> str:
@@ -41,7 +42,7 @@ def explanation(rule: Rule) -> str:
         *_paragraph("In order if", rule.limit),
         *_paragraph("Why", rule.why),
         *_paragraph("Try", rule.advice),
-        *_paragraph("See", rule.page),
+        *_paragraph("See", f"{_PAGE}, section {rule.id}"),
     ]
     return "\n".join(lines)
 
@@ -74,7 +75,7 @@ def _one(one: Examination, show_skipped: bool) -> Iterator[str]:
         yield from _wrapped(f"{_capital(printable(finding.sentence))}.", "    ")
         yield from _paragraph("Why", finding.why)
         yield from _paragraph("Try", finding.advice)
-        yield f"    See {finding.page}"
+        yield f"    See: spinup doctor --explain {finding.id}, or {_PAGE}"
     for problem in record.problems:
         yield f"  Note: {printable(problem)}."
     if one.failed:

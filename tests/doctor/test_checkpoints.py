@@ -32,13 +32,20 @@ OFF = {
     "epochs": 10,
     "start_steps": 500,
     "update_after": 250,
-    "updates_per_step": 0.3,
+    "updates_per_step": 0.15,
     "batch_size": 50,
+    "save_freq": 100,
     "polyak": 0.98,
     "num_test_episodes": 0,
     "ac_kwargs": SMALL,
 }
-ON = {"steps_per_epoch": 230, "epochs": 10, "train_v_iters": 4, "ac_kwargs": SMALL}
+ON = {
+    "steps_per_epoch": 230,
+    "epochs": 10,
+    "train_v_iters": 4,
+    "ac_kwargs": SMALL,
+    "save_freq": 100,
+}
 RECIPES = {
     "td3": ("Pendulum-v1", OFF),
     "sac": ("Pendulum-v1", OFF),
@@ -55,7 +62,7 @@ RECIPES = {
     ),
     "ppo": ("Pendulum-v1", {**ON, "ac_kwargs": {**SMALL, "normalize_obs": True}}),
     "vpg": ("CartPole-v1", {**ON, "pi_lr": 1e-2}),
-    "her": ("spinup/BitFlip-v0", {"steps_per_epoch": 250, "epochs": 2, "update_after": 250}),
+    "her": ("spinup/BitFlip-v0", {"steps_per_epoch": 250, "epochs": 2, "update_after": 450}),
 }
 
 

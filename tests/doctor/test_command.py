@@ -34,7 +34,7 @@ def test_errors_give_3_and_warnings_1(tmp_path, capsys):
     assert main(["doctor", str(run_of(tmp_path / "a", LossPi=0.03))]) == 3
     shown = capsys.readouterr().out
     assert "ERROR X2 (policy-loss, epochs 0 to 39)" in shown
-    assert "Why:" in shown and "Try:" in shown and "docs/debug/doctor.md#x2" in shown
+    assert "Why:" in shown and "Try:" in shown and "--explain X2, or spinup docs" in shown
     assert main(["doctor", str(run_of(tmp_path / "b", ClipFrac=0.7))]) == 1
     assert "WARNING S11" in capsys.readouterr().out
 
@@ -69,6 +69,7 @@ def test_explain_shows_one_rule(capsys):
     assert main(["doctor", "--explain", "x14"]) == 0
     shown = capsys.readouterr().out
     assert "return of a last step" in shown and "RetMin" in shown
+    assert "spinup docs debug/doctor, section X14" in shown
 
 
 @pytest.mark.parametrize(
