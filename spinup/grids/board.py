@@ -126,6 +126,15 @@ class Board:
                 flush=True,
             )
 
+    def add(self, job: Job) -> int:
+        """Add a cell that waits, or the later part of one that is shown; return its number."""
+        names = [old.name for old in self.jobs]
+        i = names.index(job.name) if job.name in names else len(names)
+        self.jobs = [*self.jobs[:i], job, *self.jobs[i + 1 :]]
+        self._epochs[i:] = [_epochs(job), *self._epochs[i + 1 :]]
+        self.states[i:] = ["waiting", *self.states[i + 1 :]]
+        return i
+
     def say(self, line: str) -> None:
         """Print a permanent line, above the table if there is one."""
         self._erase()
@@ -279,8 +288,8 @@ def _size(path: Path) -> int:
 
 
 def _epochs(job: Job) -> int | None:
-    """Return a cell's number of epochs, from its arguments or its function's defaults."""
-    value = job.cell.kwargs.get("epochs")
+    """Return how many epochs a cell runs to: its pause, its arguments or its function's default."""
+    value = job.until if job.until is not None else job.cell.kwargs.get("epochs")
     if value is None:
         try:
             found = inspect.signature(job.cell.thunk).parameters.get("epochs")

@@ -228,6 +228,8 @@ class Job:
         dated: whether the name contains a date. If it does, every launch creates new runs, even
             within the same second.
         specs: environments that the user's program registered, for processes that lack them.
+        until: number of epochs after which the run pauses, saved; None runs to its end. It is not
+            part of the cell: schedules see all epochs, and a later job continues the run.
     """
 
     name: str
@@ -240,6 +242,7 @@ class Job:
     threads: int | None = None
     dated: bool = False
     specs: tuple[Any, ...] = ()
+    until: int | None = None
 
     @property
     def log(self) -> Path:
@@ -338,6 +341,7 @@ def write_state(job: Job, state: str, **more: Any) -> None:
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "time": time.time(),
+        **({} if job.until is None else {"until": job.until}),
         **more,
     }
     if state == "done":
@@ -370,7 +374,7 @@ def decide(job: Job) -> Decision:
         if kwargs.get("resume"):
             return Decision("resume", f"{note}: resume=True continues it if possible.")
         return Decision("fresh", f"{note}: it runs again, and the old files are moved to .old/.")
-    if state["state"] == "done" and _is_still_there(state, run):
+    if state["state"] == "done" and _is_far_enough(state, job) and _is_still_there(state, run):
         if not _is_another_run(state, run):
             return Decision("skip")
         if not kwargs.get("resume"):
@@ -381,6 +385,14 @@ def decide(job: Job) -> Decision:
     if same_launch and _can_resume(job.cell.thunk, run):
         return Decision("resume")
     return Decision("fresh")
+
+
+def _is_far_enough(state: Mapping[str, Any], job: Job) -> bool:
+    """Return whether a cell that is done was not paused before the epoch that is asked for now."""
+    paused = state.get("until")
+    if not isinstance(paused, int):
+        return True  # it ran to its end
+    return job.until is not None and job.until <= paused
 
 
 def _is_still_there(state: Mapping[str, Any], run: Path) -> bool:
@@ -515,6 +527,23 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
         return decision.action
 
 
+class Pause:
+    """An `on_epoch` that ends a run, saved, after a number of epochs; it can be continued later.
+
+    The run itself has its full number of epochs, so that it is the same run as one without a pause.
+    """
+
+    __name__ = "pause"  # in config.json; the number is not part of the run
+
+    def __init__(self, epochs: int, inner: Callable[..., Any] | None = None) -> None:
+        self.epochs, self.inner = epochs, inner
+
+    def __call__(self, row: dict[str, Any], ac: Any) -> bool:
+        """Return whether to end the run here."""
+        asked = self.inner is not None and bool(self.inner(row, ac))
+        return asked or int(row["Epoch"]) + 1 >= self.epochs
+
+
 def _is_signal(code: Any) -> bool:
     """Return whether a signal caused an exit status (255 is a status that a program chose)."""
     return isinstance(code, int) and 128 < code <= 128 + max(signal.Signals)
@@ -539,6 +568,8 @@ def _call(job: Job, action: str, num_cpu: int | str) -> None:
         kwargs.pop("overwrite", None)
     if job.threads is not None and takes(cell.thunk, "num_threads"):
         kwargs.setdefault("num_threads", job.threads)
+    if job.until is not None:
+        kwargs["on_epoch"] = Pause(job.until, kwargs.get("on_epoch"))
     place = {"output_dir": job.output_dir, "exp_name": cell.exp_name}
     kwargs["logger_kwargs"] = {**place, **kwargs.get("logger_kwargs", {})}
     call_experiment(cell.exp_name, cell.thunk, seed=cell.seed, num_cpu=num_cpu, **kwargs)

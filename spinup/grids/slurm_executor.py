@@ -251,6 +251,7 @@ def _row(job: Job) -> dict[str, Any] | None:
         "launch": job.launch,
         "threads": job.threads,
         "dated": job.dated,
+        "until": job.until,
     }
 
 

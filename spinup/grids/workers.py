@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,12 +202,19 @@ def log_tail(job: Job, lines: int = 15) -> str:
     return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
-def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, str]:
+def run_local(
+    given: Sequence[Job],
+    num_workers: int,
+    board: Board,
+    more: Callable[[Job], Sequence[Job]] | None = None,
+) -> dict[str, str]:
     """Run jobs in parallel; return a message for each failed job, by name.
 
-    On Ctrl-C and SIGTERM, the workers are asked to save their runs; then KeyboardInterrupt or
+    `more` is called with each job that has ended, and returns jobs to run next: later parts of
+    runs. On Ctrl-C and SIGTERM, the workers are asked to save their runs; then KeyboardInterrupt or
     SystemExit propagates.
     """
+    jobs = list(given)
     packed = [pack(job) for job in jobs]  # first, so that nothing starts if one cannot be packed
     index = {job.name: i for i, job in enumerate(board.jobs)}
     waiting = deque(range(len(jobs)))
@@ -238,6 +245,12 @@ def run_local(jobs: Sequence[Job], num_workers: int, board: Board) -> dict[str, 
                     elif end.state != "done":
                         failures[job.name] = end.detail
                     board.set(index[job.name], "done" if end.state == "done" else "failed")
+                    for new in () if more is None else more(job):
+                        index[new.name] = board.add(new)
+                        waiting.appendleft(len(jobs))
+                        jobs.append(new)
+                        packed.append(pack(new))
+                        attempts.append(0)
                 board.refresh()
     finally:
         killed = stop(running)
