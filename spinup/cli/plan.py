@@ -121,9 +121,14 @@ def read_preset(path: str | Path) -> dict[str, Any]:
 
 
 def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """Flatten a preset: write dict entries as `a:b` and resolve aliases."""
+    """Flatten a preset: write dict entries as `a:b` and resolve aliases.
+
+    `provenance` says where a preset comes from, and sets nothing.
+    """
     keys: dict[str, Any] = {}
     for name, value in preset.items():
+        if name == "provenance":
+            continue
         flat = {f"{name}:{k}": v for k, v in value.items()} if isinstance(value, dict) else None
         for key, inner in ({name: value} if flat is None else flat).items():
             key = ALIASES.get(key, key)
@@ -193,8 +198,10 @@ def plan(
     source, chosen = f"the defaults of {algo_fn.__name__}", preset
     if "config" in values and "preset" in values:
         raise SpinupError("'--config' and '--preset' both name a preset: choose one")
-    if "preset" in values:
+    if "preset" in values and not Path(values["preset"][0]).is_file():
         chosen, trusted = presets.find(algo_fn.__name__, once("preset", "")), True
+    elif "preset" in values:
+        chosen = once("preset", "")
     elif "config" in values:
         chosen = once("config", "")
         shipped = presets.shipped(algo_fn.__name__, chosen)

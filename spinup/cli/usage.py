@@ -105,7 +105,7 @@ def _groups(
         "running": [
             (
                 "--preset",
-                "shipped hyperparameters, which flags override"
+                "shipped hyperparameters, or a JSON file of your own; flags override them"
                 + (f": {', '.join(mine)}" if mine else "; 'spinup presets' lists them"),
             ),
             ("--config", "JSON file of arguments, or a shipped preset; flags override it"),

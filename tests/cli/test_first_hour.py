@@ -220,6 +220,18 @@ def test_an_unknown_preset_names_the_nearest(line, sentence, capsys):
     assert sentence in refused(line, capsys)
 
 
+def test_a_preset_may_be_a_file_that_says_where_it_comes_from(called, tmp_path, capsys):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"env": "CartPole-v1", "gamma": 0.9, "provenance": {"a": "b"}}))
+    assert run.main(["ppo", "--preset", str(path)]) == 0
+    assert str(path) in capsys.readouterr().out
+    (kwargs,) = called
+    assert kwargs["gamma"] == 0.9 and "provenance" not in kwargs
+    path.write_text(json.dumps({"env": "CartPole-v1", "data_dir": "/elsewhere"}))
+    assert run.main(["ppo", "--preset", str(path)]) == 2
+    assert "if you trust that file, add --trust" in capsys.readouterr().err
+
+
 def test_presets_are_listed_with_what_they_reached(capsys):
     assert run.main(["presets"]) == 0
     out = capsys.readouterr().out
