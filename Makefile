@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 # One more than the two cores of CI: some tests wait for processes, signals and time limits.
 WORKERS ?= 3
-EXTRAS ?= dev,mpi,tf-cpu,mujoco,box2d,atari,minatar,video,track,cluster,export,docs
+EXTRAS ?= dev,mpi,tf-cpu,mujoco,box2d,atari,minatar,video,track,cluster,tune,export,docs
 CONSTRAINTS ?= constraints.txt
 ALGO ?= ppo
 ENV ?= CartPole-v1

@@ -59,7 +59,7 @@ MOVED: dict[str, tuple[str, str, list[str]]] = {
     "user/running": (
         "Running experiments",
         "How to train from the command line and from Python, and how to run many experiments",
-        ["command-line", "grids", "index", "resume"],
+        ["command-line", "grids", "tune", "index", "resume"],
     ),
     "user/saving_and_loading": (
         "Experiment outputs",
@@ -111,6 +111,7 @@ TREE: dict[str, list[tuple[str, list[str]]]] = {
             [
                 "command-line",
                 "grids",
+                "tune",
                 "plotting",
                 "run-directory",
                 "policies",

@@ -16,6 +16,7 @@ import spinup.analysis.compare
 import spinup.analysis.plot
 import spinup.cli.doctor
 import spinup.cli.new
+import spinup.cli.tune
 import spinup.policies.export
 import spinup.policies.play
 import spinup.quickstart
@@ -124,6 +125,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     monkeypatch.setattr(spinup.cli.doctor, "examined", lambda *a: [])
+    monkeypatch.setattr(spinup.cli.tune, "execute", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:
         if rest[0] == "exercise":

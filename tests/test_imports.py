@@ -21,6 +21,7 @@ LAYERS = (
     "analysis",
     "doctor",
     "grids",
+    "tuning",
     "probing",
     "exercises",
     "cli",

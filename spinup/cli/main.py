@@ -29,6 +29,10 @@ TOOLS = {
         "spinup.analysis.compare",
         "compare algorithms: which is better, with confidence intervals",
     ),
+    "tune": (
+        "spinup.cli.tune",
+        "search for hyperparameters, and test the best on fresh seeds",
+    ),
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),

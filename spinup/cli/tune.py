@@ -1,0 +1,366 @@
+"""`spinup tune ALGO --env ENV`: choose hyperparameters, and test the choice on fresh seeds."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spinup import registry, user_config
+from spinup.cli import plan as cli
+from spinup.cli.flags import ALIASES, arguments, is_width, parameter_of, usual_sizes, value_of
+from spinup.runs.config import FREE_ON_RESUME
+from spinup.runs.synonyms import same
+from spinup.tuning import halving, sampling
+from spinup.tuning.spaces import Dimension, read_space, shipped_space
+from spinup.utils.argparsing import Parser, whole
+from spinup.utils.command import program
+from spinup.utils.errors import SpinupError
+
+# Arguments that cannot be searched: they say how a run is executed, or what an epoch is.
+_FIXED = (*FREE_ON_RESUME, "env_name", "seed", "steps_per_epoch", "save_best")
+_UNNAMED = "an unnamed study"  # until its environment is known
+_EPILOG = """
+spaces:
+  --space pi_lr=log:1e-4:1e-2 clip_ratio=0.1:0.3 train_v_iters=int:5:80 minibatch_size=64,128,256
+  --space 'hid=[64,64],[256,256]' anneal_lr=True,False target_kl=0.01,0.05,None
+  --space space.json          {"pi_lr": "log:1e-4:1e-2", "minibatch_size": [64, 128]}
+
+All other flags are those of the algorithm ('spinup ppo --help') and set the default configuration,
+which always takes part: --preset Hopper-v5 --gamma 0.98. Those of grids say where the runs are
+executed: --num_workers, --executor, --cpus_per_cell, --data_dir, --exp_name, --dry_run.
+
+For example:
+  spinup tune ppo --env Hopper-v5 --space pi_lr=log:1e-4:1e-2 --trials 27 --epochs 250 --seeds 3
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `spinup tune`; return 0 once the study is complete or its runs are submitted."""
+    args, words = _parser().parse_known_args(argv)
+    name, backend = registry.resolve(args.algo)
+    cli.split_flags(words)  # reject malformed words before loading a framework
+    function = registry.load(name, backend)
+    ready = _plan(function, words, args, backend)
+    study = _study(function, f"{name}_{backend}", ready, args, backend, argv)
+    cli.check_cells(name, [cell for t in study.trials for cell in study.cells(t, [0])], 1)
+    return execute(study, ready, argv)
+
+
+def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
+    """Run a checked study to its report, or (`--dry_run`) say what it would cost."""
+    from spinup.runs.screen import continued_by
+    from spinup.tuning import figure, report
+    from spinup.tuning.study import Waiting
+
+    if ready.dry_run:
+        print(_estimate(study, ready))
+        return 0
+    try:
+        print(_beginning(study), flush=True)
+        with continued_by([*program(), "tune", *_words(argv)]):
+            result = report.finish(study)
+    except Waiting as waiting:
+        print(waiting, flush=True)
+        return 0
+    figure.draw(study, result)
+    print(report.text(study, result), flush=True)
+    return 0
+
+
+def _words(argv: Sequence[str] | None) -> list[str]:
+    import sys
+
+    return list(sys.argv[2:] if argv is None else argv)
+
+
+def _parser() -> Parser:
+    import argparse
+
+    parser = Parser(
+        prog="spinup tune",
+        usage="spinup tune ALGO --env ENV [--space ARGUMENT=VALUES ...] [options] [flags of ALGO]",
+        description="Search for hyperparameters by successive halving: many configurations run "
+        "for a few epochs, and the best of them continue, exactly, instead of starting again. The "
+        "best few and the default then run on fresh seeds. The same command again continues an "
+        "interrupted study.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("algo", metavar="ALGO", help="the algorithm, such as ppo or ppo_tf1")
+    parser.add_argument(
+        "--space",
+        nargs="+",
+        metavar="ARGUMENT=VALUES",
+        help="what to search (default: a space that is shipped for the algorithm)",
+    )
+    parser.add_argument(
+        "--trials",
+        type=whole(2),
+        default=27,
+        metavar="N",
+        help="number of configurations, including the default (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=whole(1),
+        default=3,
+        metavar="N",
+        help="seeds per configuration for choosing (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--test_seeds",
+        type=whole(0),
+        default=10,
+        metavar="N",
+        help="fresh seeds for the best few and the default; 0 omits them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--finalists",
+        type=whole(1),
+        default=2,
+        metavar="N",
+        help="how many of the best run on fresh seeds, besides the default (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--eta",
+        type=whole(2),
+        default=3,
+        metavar="N",
+        help="one of N configurations continues to the next rung (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rungs",
+        type=whole(1),
+        metavar="N",
+        help="number of rungs (default: as many as leave about eta configurations at the end)",
+    )
+    parser.add_argument(
+        "--sampler",
+        choices=sampling.SAMPLERS,
+        default="sobol",
+        help="how configurations are chosen; tpe and gp need Optuna, the extra [tune] "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--last",
+        type=whole(1),
+        default=10,
+        metavar="N",
+        help="number of final epochs whose mean return is a run's score (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="the first seed of the runs, and that of the sampler (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--asynchronous",
+        action="store_true",
+        help="let configurations continue as soon as they are among the best so far; workers never "
+        "wait, but the result depends on which run ends first",
+    )
+    return parser
+
+
+# ----------------------------------------------------------------------------------- what to run
+
+
+def _plan(function: Callable[..., Any], words: Sequence[str], args: Any, backend: str) -> cli.Plan:
+    """Check the flags of the algorithm, which set the default configuration."""
+    ready = cli.plan(function, words, _UNNAMED, backend)
+    if ready.num_cpu != 1:
+        raise SpinupError(
+            "the runs of a study have one process each: leave out --cpu, and use --num_workers"
+        )
+    if ready.datestamp:
+        raise SpinupError(
+            "a study is continued by its name, which cannot have a date: leave out --dt"
+        )
+    for key, values in zip(ready.grid.keys, ready.grid.vals, strict=True):
+        if len(values) > 1:
+            raise SpinupError(
+                f"'--{key}' has {len(values)} values, but the default configuration needs one: "
+                f"search the others with --space {key}={','.join(map(str, values))}"
+            )
+        if key in ("resume", "overwrite"):
+            raise SpinupError(
+                f"'--{key}' cannot be used here: a study continues by itself, and starts anew with "
+                "another --exp_name"
+            )
+        if key in ("logger_kwargs:output_dir", "logger_kwargs:output_fname"):
+            raise SpinupError(f"'--{key}' cannot be used here: the study chooses its folders")
+    if args.asynchronous and ready.launch.get("executor", "local") != "local":
+        raise SpinupError(
+            "'--asynchronous' works with --executor local only: leave one of them out"
+        )
+    if args.seeds > 1000:
+        raise SpinupError(f"'--seeds' must be at most 1000, not {args.seeds}")
+    return ready
+
+
+def _study(
+    function: Callable[..., Any],
+    algo: str,
+    ready: cli.Plan,
+    args: Any,
+    backend: str,
+    argv: Sequence[str] | None,
+) -> Any:
+    from spinup.tuning.launching import launch
+    from spinup.tuning.study import Settings, Study
+    from spinup.utils.command import join
+
+    base = dict(zip(ready.grid.keys, (v[0] for v in ready.grid.vals), strict=True))
+    base.pop("seed", None)
+    epochs = base.pop("epochs", arguments(function)["epochs"].default)
+    rungs = args.rungs or halving.default_rungs(args.trials, args.eta, epochs)
+    if args.eta ** (rungs - 1) > epochs:
+        raise SpinupError(
+            f"{rungs} rungs with eta {args.eta} need at least {args.eta ** (rungs - 1)} epochs, "
+            f"not {epochs}: use fewer rungs or more epochs"
+        )
+    settings = Settings(
+        algo=algo,
+        base=base,
+        space=_space(function, algo.partition("_")[0], args.space, backend),
+        trials=args.trials,
+        epochs=epochs,
+        seeds=args.seeds,
+        seed=args.seed,
+        eta=args.eta,
+        rungs=rungs,
+        sampler=args.sampler,
+        last=args.last,
+        asynchronous=args.asynchronous,
+        finalists=args.finalists,
+        test_seeds=args.test_seeds,
+    )
+    where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
+    if ready.launch.get("executor", "local") != "local":
+        where = where.absolute()  # other machines may use another working directory
+    env = str(base["env_name"]).rpartition(":")[2].replace("/", "-")
+    study = Study(
+        settings,
+        function,
+        where / (f"tune_{args.algo}_{env}" if ready.grid.name == _UNNAMED else ready.grid.name),
+        functools.partial(launch, **ready.launch),
+        threads=ready.launch.get("cpus_per_cell", 1),
+        command=join([*program(), "tune", *_words(argv)]),
+    )
+    study.open()
+    return study
+
+
+def _space(
+    function: Callable[..., Any], algo: str, words: Sequence[str] | None, backend: str
+) -> list[Dimension]:
+    known = arguments(function)
+
+    def rename(key: str) -> str:
+        key = ALIASES.get(key, key)
+        return key if key in known else same(key, known) or key
+
+    def check(key: str, value: Any, typed: str) -> Any:
+        outer = key.partition(":")[0]
+        if outer in _FIXED or outer in ("logger_kwargs", "env_kwargs"):
+            raise SpinupError(
+                f"'{typed}' cannot be searched: it must be the same for all runs, so set it with "
+                f"--{key}"
+            )
+        if key in cli.RUN_KEYS or outer == "slurm_options":
+            raise SpinupError(f"'{typed}' is not an argument of {algo}: it says how to run it")
+        value = value_of(key, value, parameter_of(function, key, typed), backend, typed)
+        if key == "ac_kwargs:hidden_sizes" and is_width(value):
+            return [value] * len(usual_sizes(function) or (64, 64))
+        return value
+
+    if words is None:
+        return shipped_space(algo, check)
+    return read_space(words, check, rename)
+
+
+# ----------------------------------------------------------------------------- what it will cost
+
+
+def _beginning(study: Any) -> str:
+    """Say what is about to happen."""
+    s = study.settings
+    runs = halving.full_runs(len(study.trials), s.rungs, s.eta, s.epochs)
+    missing = s.trials - len(study.trials) if s.sampler in sampling.PLAIN else 0
+    space = "\n".join(f"  {d.key:<24}{d.text}" for d in s.space)
+    few = f"\nThe space has only {len(study.trials)} configurations." if missing else ""
+    return (
+        f"Tuning {s.algo} on {s.base['env_name']} in {study.folder}\n{space}{few}\n"
+        f"{s.trials - missing} configurations with {s.seeds} seed{'s' * (s.seeds > 1)} each cost "
+        f"as much as {runs * s.seeds:.1f} full runs (instead of {(s.trials - missing) * s.seeds}); "
+        f"the test on fresh seeds takes {_test_runs(s)} more."
+    )
+
+
+def _test_runs(settings: Any) -> int:
+    return int((settings.finalists + 1) * settings.test_seeds)
+
+
+def _estimate(study: Any, ready: cli.Plan) -> str:
+    """Return the report of `--dry_run`: rungs, time, memory and the most disk space at once."""
+    from spinup.cli import estimate
+    from spinup.utils.memory import available_memory, size_text
+
+    s = study.settings
+    row = registry.get(s.algo.partition("_")[0])
+    meter = estimate._Meter(row, 1)
+    (cell,) = study.cells(halving.DEFAULT, [s.seed])
+    settings = estimate.settings_of(cell, {"num_workers": 2, **ready.launch})
+
+    def cost(epochs: int) -> estimate.Cost:
+        return meter.cost(cell, {**settings, "epochs": epochs})
+
+    full = cost(s.epochs)
+    lines = [_beginning(study), ""]
+    rows = [("rung", "to epoch", "runs", "time", "disk")]
+    start, kept, total, peak = 0, 0.0, 0.0, 0.0
+    sizes = halving.rung_sizes(s.trials, s.rungs, s.eta)
+    for i, (end, size) in enumerate(zip(s.ends, sizes, strict=True)):
+        runs = (size + (i > 0)) * s.seeds
+        here = cost(end)
+        seconds = runs * (here.seconds - (cost(start).seconds if start else 0.0) + 2.0)
+        # Dropped runs keep their tables and policies, and lose their replay buffers.
+        disk = kept + runs * here.disk
+        small = here.disk - (0 if row.on_policy else 2 * here.memory)
+        kept += max(0, runs - (sizes[i + 1] * s.seeds if i + 1 < s.rungs else 0)) * max(0, small)
+        peak, total, start = max(peak, disk), total + seconds, end
+        rows.append(
+            (str(i + 1), str(end), str(runs), estimate.duration(seconds), size_text(int(disk)))
+        )
+    tests = _test_runs(s)
+    if tests:
+        left = min(s.trials, sizes[-1] + 1) * s.seeds * full.disk
+        disk = kept + left + tests * full.disk
+        peak, total = max(peak, disk), total + tests * full.seconds
+        took = estimate.duration(tests * full.seconds)
+        rows.append(("test", str(s.epochs), str(tests), took, size_text(int(disk))))
+    widths = [max(len(r[i]) for r in rows) for i in range(5)]
+    lines += ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
+    workers = ready.launch.get("num_workers", 1)
+    lines += [
+        "",
+        f"In all about {estimate.duration(total)} of computing, "
+        f"{estimate.duration(total / workers)} with {workers} worker{'s' * (workers > 1)}; "
+        f"{size_text(workers * full.memory)} of buffers in memory, and at most "
+        f"{size_text(int(peak))} on disk at once.",
+        meter.basis() + " They are those of the default configuration.",
+        "Nothing was created.",
+    ]
+    free = shutil.disk_usage(estimate._existing(study.folder)).free
+    if peak > free:
+        lines.insert(-2, f"Warning: only {size_text(free)} is free on the disk of {study.folder}.")
+    available = available_memory()
+    if available is not None and workers * full.memory > available:
+        lines.insert(-2, f"Warning: only {size_text(available)} of memory is free.")
+    return "\n".join(lines)

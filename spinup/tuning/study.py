@@ -1,0 +1,448 @@
+"""A study: configurations, rungs of ordinary runs, fresh seeds for the best, and a record.
+
+    <study>/study.json                       settings, configurations, rungs and decisions
+    <study>/tuning/trial-03/trial-03_s0/     runs that choose; `default` takes part like a trial
+    <study>/test/trial-03/trial-03_s1000/    runs of the best few and the default on fresh seeds
+    <study>/report.md, report.json, rungs.png, preset.json
+
+A rung is a grid of runs that pause after the same epoch; the next rung continues the best of them.
+`study.json` is written atomically and only records what was decided: the decisions themselves
+follow from the settings and the runs' tables, so the same command can be repeated at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spinup.grids.cells import Cell, Job, make_jobs, read_state
+from spinup.grids.experiments import ExperimentGrid
+from spinup.runs.config import as_json
+from spinup.runs.files import atomic_write
+from spinup.tuning import halving, sampling, scores
+from spinup.tuning.cleaning import delete_replay
+from spinup.tuning.halving import DEFAULT
+from spinup.tuning.spaces import Dimension
+from spinup.utils.errors import SpinupError
+from spinup.utils.own_files import own_folder
+from spinup.utils.reading import read_json
+
+FORMAT = "spinup-study-1"
+TEST_SEED = 1000  # what is added to the first seed to get the first fresh one
+_BATCHES = 4  # in which Optuna's samplers choose the configurations
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a study does; the number of workers and where they run are not part of it.
+
+    Attributes:
+        algo: the training function's exported name, such as `ppo_pytorch`.
+        base: the arguments of the default configuration that differ from the function's defaults.
+        space: the dimensions of the search.
+        trials: number of configurations, including the default.
+        epochs: length of a full run.
+        seeds: number of seeds for choosing: seed, seed + 1, ...
+        seed: the first seed; it also seeds the sampler.
+        eta: of this many configurations, one continues to the next rung.
+        rungs: number of rungs.
+        sampler: how configurations are chosen, see `sampling.SAMPLERS`.
+        last: number of rows whose mean is a run's score.
+        asynchronous: continue configurations as soon as they are among the best so far.
+        finalists: how many of the best run on fresh seeds, besides the default.
+        test_seeds: number of fresh seeds.
+    """
+
+    algo: str
+    base: Mapping[str, Any]
+    space: Sequence[Dimension]
+    trials: int
+    epochs: int
+    seeds: int
+    seed: int = 0
+    eta: int = 3
+    rungs: int = 3
+    sampler: str = "sobol"
+    last: int = 10
+    asynchronous: bool = False
+    finalists: int = 2
+    test_seeds: int = 10
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of epochs at the end of each rung."""
+        return halving.rung_epochs(self.epochs, self.rungs, self.eta)
+
+    @property
+    def tuning_seeds(self) -> list[int]:
+        """The seeds of the runs that choose."""
+        return [self.seed + i for i in range(self.seeds)]
+
+    @property
+    def fresh_seeds(self) -> list[int]:
+        """The seeds of the runs that test, which no choice has seen."""
+        return [self.seed + TEST_SEED + i for i in range(self.test_seeds)]
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings as JSON."""
+        plain = {k: v for k, v in vars(self).items() if k not in ("space", "base")}
+        space = {d.key: d.text for d in self.space}
+        found: dict[str, Any] = as_json({**plain, "base": dict(self.base), "space": space})
+        return found
+
+
+# Settings that may differ when a study continues: they only add runs after the choice.
+_FREE = ("finalists", "test_seeds")
+
+
+class Waiting(Exception):
+    """The runs of this step were submitted elsewhere; the same command continues later."""
+
+
+# Runs jobs, all of which are shown under a title; returns a message for each failed one. May raise
+# `Waiting`. The third argument returns the jobs that a finished job allows (asynchronous halving).
+Launch = Callable[[str, Sequence[Job], Callable[[Job], Sequence[Job]] | None], dict[str, str]]
+
+
+@dataclass
+class Study:
+    """One study in its folder; `run` does everything that is not done yet."""
+
+    settings: Settings
+    function: Callable[..., Any]
+    folder: Path
+    launch: Launch
+    threads: int = 1
+    command: str = ""
+    say: Callable[[str], None] = print
+    trials: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> values
+    rungs: list[dict[str, Any]] = field(default_factory=list)
+    _launch_name: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    # ---- the record --------------------------------------------------------------------------
+
+    @property
+    def file(self) -> Path:
+        """The study's record."""
+        return self.folder / "study.json"
+
+    def open(self) -> None:
+        """Continue the study in the folder, or begin one; raise if another one is there."""
+        settings = self.settings.record()
+        if self.file.is_file():
+            saved = _read(self.file)
+            then = saved["settings"]
+            keys = [k for k in {**settings, **then} if k not in _FREE]
+            differing = [k for k in keys if settings.get(k) != then.get(k)]
+            if differing:
+                changes = ", ".join(
+                    f"{k}: {then.get(k)!r} -> {settings.get(k)!r}" for k in differing
+                )
+                raise SpinupError(
+                    f"{self.folder} contains a study with other settings ({changes}): use the "
+                    "same ones, or another --exp_name"
+                )
+            self.trials = {t["name"]: self._restored(t["values"]) for t in saved["trials"]}
+            self.rungs = saved["rungs"]
+            return
+        if self.folder.is_dir() and any(self.folder.iterdir()):
+            raise SpinupError(
+                f"{self.folder} is not empty and contains no study: use another --exp_name"
+            )
+        self.trials = {DEFAULT: {}}
+        s, plain = self.settings, self.settings.sampler in sampling.PLAIN
+        if not plain:
+            sampling.need_optuna(s.sampler)
+        count = s.trials if plain else self._batch
+        first = s.sampler if plain else "sobol"
+        self._add(sampling.sample(s.space, first, s.seed, count - 1, [self._default_values()]))
+
+    @property
+    def _batch(self) -> int:
+        """The number of configurations that Optuna's samplers choose at a time."""
+        return math.ceil(self.settings.trials / _BATCHES)
+
+    def _restored(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values as they were before they became JSON, where an activation is a name."""
+        found = dict(values)
+        for dimension in self.settings.space:
+            for choice in dimension.choices:
+                if dimension.key in found and as_json(choice) == values[dimension.key]:
+                    found[dimension.key] = choice
+        return found
+
+    def _add(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        width = max(2, len(str(self.settings.trials - 1)))
+        for values in configurations:
+            self.trials[f"trial-{len(self.trials):0{width}d}"] = dict(values)
+
+    def _default_values(self) -> dict[str, Any]:
+        """Return the default configuration's values of the arguments in the space."""
+        import inspect
+
+        parameters = inspect.signature(self.function).parameters
+        known = {name: p.default for name, p in parameters.items()}
+        found = {}
+        for dimension in self.settings.space:
+            key = dimension.key
+            found[key] = self.settings.base.get(key, known.get(key))
+        return found
+
+    def values_of(self, name: str) -> dict[str, Any]:
+        """Return a configuration's values of the arguments in the space."""
+        return self._default_values() if name == DEFAULT else self.trials[name]
+
+    def save(self, **more: Any) -> None:
+        """Write the record."""
+        record = {
+            "format": FORMAT,
+            "command": self.command,
+            "settings": self.settings.record(),
+            "trials": [
+                {"name": name, "values": as_json(values)} for name, values in self.trials.items()
+            ],
+            "rungs": self.rungs,
+            **more,
+        }
+        own_folder(self.folder)
+        atomic_write(self.file, (json.dumps(record, indent=1) + "\n").encode())
+
+    # ---- runs ----------------------------------------------------------------------------------
+
+    def cells(self, name: str, seeds: Sequence[int]) -> list[Cell]:
+        """Return the runs of a configuration."""
+        grid = ExperimentGrid(name=name)
+        flat = {**self.settings.base, **self.trials[name], "epochs": self.settings.epochs}
+        for key, value in flat.items():
+            grid.add(key, [value])
+        grid.add("seed", list(seeds))
+        return grid.cells(self.function)
+
+    def jobs(
+        self, part: str, names: Sequence[str], seeds: Sequence[int], until: int | None
+    ) -> list[Job]:
+        """Return the jobs that take configurations to an epoch, in `tuning` or `test`."""
+        cells = [cell for name in names for cell in self.cells(name, seeds)]
+        where = self.folder / part
+        places = [str(self.run_of(part, cell.exp_name, cell.seed)) for cell in cells]
+        jobs = make_jobs(cells, where / ".grid", places, self._launch_name, self.threads)
+        return [dataclasses.replace(job, until=until) for job in jobs]
+
+    def run_of(self, part: str, name: str, seed: int) -> Path:
+        """Return a run directory."""
+        return self.folder / part / name / f"{name}_s{seed}"
+
+    def complete(self, title: str, jobs: Sequence[Job], epochs: int) -> None:
+        """Run the jobs that are not at `epochs` yet; raise if one fails for want of anything."""
+        todo = [job for job in jobs if not is_over(job, epochs)]
+        if not todo:
+            return
+        left = "" if len(todo) == len(jobs) else f", {len(todo)} of them not done yet"
+        self.say(f"{title[0].upper()}{title[1:]}: {len(jobs)} runs{left}.")
+        failures = self.launch(title, todo, None)
+        self.check(jobs, epochs, failures)
+
+    def check(self, jobs: Sequence[Job], epochs: int, failures: Mapping[str, str]) -> None:
+        """Raise unless every run has reached the epoch or diverged."""
+        from spinup.grids.cells import CellsFailed
+        from spinup.grids.summary import report_failures
+
+        missing = [job for job in jobs if not is_over(job, epochs)]
+        if missing:
+            why = {
+                job.name: failures.get(job.name, "it ended before its epochs were done")
+                for job in missing
+            }
+            raise CellsFailed(report_failures(why, jobs))
+
+    # ---- tuning --------------------------------------------------------------------------------
+
+    def tune(self) -> dict[str, float | None]:
+        """Run all rungs; return the scores of the last one, by name."""
+        s = self.settings
+        self.save()
+        if s.sampler not in sampling.PLAIN:
+            self._sample_in_batches()
+        if s.asynchronous:
+            from spinup.tuning.asynchronous import tune
+
+            return tune(self)
+        names = list(self.trials)
+        sizes = halving.rung_sizes(len(names), s.rungs, s.eta)
+        self.rungs = []
+        found: dict[str, float | None] = {}
+        for i, end in enumerate(s.ends):
+            self.complete(
+                self.title(i, len(names)), self.jobs("tuning", names, s.tuning_seeds, end), end
+            )
+            found = {name: self.score(name, end) for name in names}
+            keep = names if i == s.rungs - 1 else halving.survivors(found, sizes[i + 1])
+            self.record_rung(i, found, keep)
+            dropped = [name for name in names if name not in keep]
+            self.forget(dropped)
+            if dropped:
+                best = halving.ranked(found)[0]
+                self.say(
+                    f"Rung {i + 1} of {s.rungs} (epoch {end}): {len(keep)} of {len(names)} "
+                    f"configurations continue; the best so far is {best} ({_shown(found[best])})."
+                )
+            names = keep
+        return found
+
+    def title(self, i: int, count: int) -> str:
+        """Return the title of the live table of a rung."""
+        many = "1 configuration" if count == 1 else f"{count} configurations"
+        return f"rung {i + 1} of {self.settings.rungs}, {many} to epoch {self.settings.ends[i]}"
+
+    def record_rung(self, i: int, found: Mapping[str, float | None], keep: Sequence[str]) -> None:
+        """Add a rung to the record."""
+        self.rungs = [*self.rungs[:i], self.rung_entry(i, found, keep)]
+        self.save()
+
+    def rung_entry(
+        self, i: int, found: Mapping[str, float | None], keep: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return the record of a rung, with the score of every run."""
+        s, end = self.settings, self.settings.ends[i]
+        return {
+            "epochs": end,
+            "rows": halving.window(end, s.epochs, s.last),
+            "scores": {
+                name: {"score": score, "seeds": self.seed_scores(name, end)}
+                for name, score in found.items()
+            },
+            "continue": list(keep),
+        }
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete the saved replay buffers of dropped configurations."""
+        for name in names:
+            for seed in self.settings.tuning_seeds:
+                delete_replay(self.run_of("tuning", name, seed))
+
+    def _sample_in_batches(self) -> None:
+        """Choose configurations with Optuna, each batch after the scores of the first rung."""
+        s, end = self.settings, self.settings.ends[0]
+        while len(self.trials) < s.trials:
+            names = list(self.trials)
+            jobs = self.jobs("tuning", names, s.tuning_seeds, end)
+            self.complete(self.title(0, len(names)), jobs, end)
+            found = {name: self.score(name, end) for name in names}
+            worst = min((v for v in found.values() if v is not None), default=0.0)
+            scored = [
+                (self.values_of(name), worst if score is None else score)
+                for name, score in found.items()
+            ]
+            count = min(self._batch, s.trials - len(names))
+            chosen = sampling.suggest(s.space, s.sampler, s.seed, count, scored)
+            if not chosen:
+                return  # the space has no more
+            self._add(chosen)
+            self.save()
+
+    # ---- scores --------------------------------------------------------------------------------
+
+    def seed_scores(self, name: str, epoch: int) -> dict[str, float | None]:
+        """Return the score of each run of a configuration at an epoch; None if it diverged."""
+        s = self.settings
+        rows = halving.window(epoch, s.epochs, s.last)
+        found: dict[str, float | None] = {}
+        for seed in s.tuning_seeds:
+            values = scores.returns(self.run_of("tuning", name, seed))
+            found[str(seed)] = (
+                scores.score_at(values, epoch, rows) if len(values) >= epoch else None
+            )
+        return found
+
+    def score(self, name: str, epoch: int) -> float | None:
+        """Return a configuration's mean score over the seeds; None if one of them has none."""
+        each = list(self.seed_scores(name, epoch).values())
+        if any(value is None for value in each):
+            return None
+        return math.fsum(value for value in each if value is not None) / len(each)
+
+    # ---- the test ------------------------------------------------------------------------------
+
+    def chosen(self, found: Mapping[str, float | None]) -> tuple[str, list[str]]:
+        """Return the winner, and the configurations to test: the best few and the default.
+
+        The winner is the one with the highest tuning score. It is chosen before the test, so its
+        test score is not the best of several.
+        """
+        order = halving.ranked(found)
+        others = [name for name in order if name != DEFAULT and found[name] is not None]
+        return order[0], [*others[: self.settings.finalists], DEFAULT]
+
+    def test(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Run configurations on fresh seeds; return each run's score, by name."""
+        s = self.settings
+        if not s.test_seeds:
+            return {}
+        jobs = self.jobs("test", names, s.fresh_seeds, None)
+        self.complete(f"test on {s.test_seeds} fresh seeds", jobs, s.epochs)
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        for name in names:
+            for seed in s.fresh_seeds:
+                values = scores.returns(self.run_of("test", name, seed))
+                found[name].append(
+                    {
+                        "seed": seed,
+                        "score": scores.score_at(values, s.epochs, s.last),
+                        "diverged": len(values) < s.epochs,
+                    }
+                )
+        return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        saved = read_json(path)
+    except (OSError, ValueError) as error:
+        raise SpinupError(
+            f"{path} cannot be read ({error}): restore it, or use another --exp_name"
+        ) from error
+    whole = isinstance(saved, dict) and saved.get("format") == FORMAT
+    if not whole or not isinstance(saved.get("settings"), dict):
+        raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
+    trials = saved.get("trials")
+    if (
+        not isinstance(trials, list)
+        or not all(
+            isinstance(t, dict)
+            and isinstance(t.get("name"), str)
+            and isinstance(t.get("values"), dict)
+            for t in trials
+        )
+        or not isinstance(saved.get("rungs"), list)
+    ):
+        raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
+    found: dict[str, Any] = saved
+    return found
+
+
+def is_over(job: Job, epochs: int) -> bool:
+    """Return whether a run has this many rows, or diverged before.
+
+    A row that is there stays there: a run that was killed before it could save the epoch repeats it
+    with the same numbers.
+    """
+    if len(scores.returns(Path(job.output_dir))) >= epochs:
+        return True
+    return diverged(job)
+
+
+def diverged(job: Job) -> bool:
+    """Return whether a run ended because of a loss or a parameter that was not finite."""
+    state = read_state(job)
+    failed = state.get("state") == "failed" and state.get("hash") == job.hash
+    return failed and str(state.get("error", "")).startswith("TrainingDiverged")
+
+
+def _shown(score: float | None) -> str:
+    return "diverged" if score is None else f"{score:.4g}"

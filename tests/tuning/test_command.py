@@ -1,0 +1,166 @@
+"""`spinup tune` as it is typed: refusals, the estimate, samplers, and a study that is killed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spinup import run
+from spinup.grids import slurm_executor
+from spinup.tuning import sampling
+from spinup.tuning.halving import DEFAULT
+from spinup.utils.errors import SpinupError
+
+TINY = (
+    "tune reinforce --env CartPole-v1 --space pi_lr=log:1e-3:1e-1 gamma=0.9,0.99 --trials 4 "
+    "--eta 2 --epochs 4 --seeds 1 --steps 60 --hid 8,8 --max_ep_len 25 --last 2 --finalists 1 "
+    "--test_seeds 2"
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "mentions"),
+    [
+        ("tune", "ALGO|algo"),
+        ("tune pppo --env CartPole-v1", "did you mean ppo"),
+        ("tune ppo", "needs an environment"),
+        ("tune ppo --env CartPol-v1", "CartPole-v1"),
+        ("tune ppo --env CartPole-v1 --space pi_lr", "ARGUMENT=VALUES"),
+        ("tune ppo --env CartPole-v1 --space pi_lrr=0:1", "did you mean pi_lr"),
+        ("tune ppo --env CartPole-v1 --gama 0.9", "did you mean --gamma"),
+        ("tune ppo --env CartPole-v1 --gamma 0.9 0.99", "--space gamma=0.9,0.99"),
+        ("tune ppo --env CartPole-v1 --trials 1", "--trials"),
+        ("tune ppo --env CartPole-v1 --trials many", "--trials"),
+        ("tune ppo --env CartPole-v1 --sampler tpee", "sampler"),
+        ("tune ppo --env CartPole-v1 --rungs 5 --epochs 10", "at least 81 epochs"),
+        ("tune ppo --env CartPole-v1 --cpu 2", "--num_workers"),
+        ("tune ppo --env CartPole-v1 --resume", "continues by itself"),
+        ("tune ppo --env CartPole-v1 --dt", "leave out --dt"),
+        ("tune ppo --env CartPole-v1 --seeds 2000", "at most 1000"),
+        ("tune ppo --env CartPole-v1 --asynchronous --executor slurm", "executor local"),
+        ("tune ppo --env CartPole-v1 --logger_kwargs:output_dir x", "chooses its folders"),
+        ("tune ppo --env CartPole-v1 --steps 100 --space num_envs=3,7", "does not divide"),
+        ("tune ddpg --env CartPole-v1", "ddpg"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_creates_nothing(line, mentions, capsys, monkeypatch):
+    monkeypatch.delattr("spinup.cli.tune.execute")  # it must not come to that
+    assert run.main(line.split()) == 2
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"spinup: .+\n", printed.err) and printed.out == ""
+    assert re.search(mentions, printed.err), printed.err
+    assert list(Path().iterdir()) == []
+
+
+def test_the_estimate_names_rungs_time_and_disk_and_creates_nothing(capsys):
+    line = "tune dqn --env CartPole-v1 --trials 9 --epochs 9 --steps 100 --seeds 2 --hid 8,8"
+    assert run.main([*line.split(), "--num_workers", "2", "--dry_run"]) == 0
+    said = capsys.readouterr().out
+    rows = [row.split()[:3] for row in said.splitlines() if re.match(r"\s*(1|2|test) ", row)]
+    # the default may be a fourth configuration of the second rung
+    assert rows == [["1", "3", "18"], ["2", "9", "8"], ["test", "9", "30"]]
+    assert "on disk at once" in said and "Nothing was created." in said
+    assert "q_lr" in said  # the shipped space
+    assert list(Path().iterdir()) == []
+
+
+def test_slurm_submits_a_rung_and_the_same_command_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    line = [*TINY.split(), "--executor", "slurm"]
+    assert run.main(line) == 0
+    said = capsys.readouterr().out
+    assert "4 cells are in" in said and "the same command decides" in said
+    folder = Path("data/tune_reinforce_CartPole-v1")
+    (cells,) = folder.glob("tuning/.grid/slurm/*.json")
+    rows = json.loads(cells.read_text())
+    assert {row["until"] for row in rows} == {2} and len(rows) == 4
+    assert {row["kwargs"]["epochs"] for row in rows} == {4}
+    (script,) = folder.glob("tuning/.grid/slurm/*.sh")
+    words = re.search(r"-m spinup\.grids\.slurm_executor (\S+) (\S+) &", script.read_text())
+    for i in range(4):  # the tasks, in this process
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", str(i))
+        assert slurm_executor.main([words[1], words[2]]) == 0
+    capsys.readouterr()
+    assert run.main(line) == 0
+    assert "to epoch 4" in capsys.readouterr().out
+    study = json.loads((folder / "study.json").read_text())
+    assert len(study["rungs"]) == 1 and DEFAULT in study["rungs"][0]["continue"]
+
+
+def test_without_optuna_its_samplers_are_refused_with_the_extra(monkeypatch):
+    def missing(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr("spinup.tuning.sampling.importlib.import_module", missing)
+    with pytest.raises(SpinupError, match=r"spinup\[tune\]"):
+        sampling.need_optuna("tpe")
+
+
+def test_optuna_learns_from_the_first_rung_and_repeats_itself(study_in, tmp_path):
+    pytest.importorskip("optuna")
+    options = {"sampler": "tpe", "trials": 8, "test_seeds": 0}
+    words = ["pi_lr=log:1e-3:1e-1", "gamma=0.9,0.99", "num_envs=int:1:2"]
+    first = study_in(tmp_path / "a", words=words, **options)
+    assert len(first.trials) == 2  # the others are chosen after scores
+    found = first.tune()
+    assert len(first.trials) == 8
+    again = study_in(tmp_path / "b", words=words, **options)
+    assert again.tune() == found and again.trials == first.trials
+    values = [first.values_of(name) for name in first.trials if name != DEFAULT]
+    assert all(v["gamma"] in (0.9, 0.99) and v["num_envs"] in (1, 2) for v in values)
+    assert len({json.dumps(v) for v in values}) == 7
+
+
+def winner(folder):
+    """What a study decided, without where it ran."""
+    report = json.loads((folder / "report.json").read_text())
+    return {k: v for k, v in report.items() if k != "command"}
+
+
+@pytest.mark.slow
+def test_killed_at_any_time_on_any_number_of_workers_the_winner_is_the_same(tmp_path):
+    """Launcher and workers are killed again and again, until the study is complete."""
+
+    def command(name, workers):
+        words = [*TINY.split(), "--data_dir", name, "--num_workers", str(workers)]
+        return [sys.executable, "-m", "spinup.run", *words]
+
+    subprocess.run(command("whole", 2), check=True, capture_output=True)
+    whole = winner(tmp_path / "whole" / "tune_reinforce_CartPole-v1")
+    for kill in range(40):
+        process = subprocess.Popen(
+            command("killed", 1 + kill % 2),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            process.wait(12 + 3 * kill)
+        except subprocess.TimeoutExpired:
+            for pid in [*children(process.pid), process.pid]:
+                os.kill(pid, signal.SIGKILL)
+        error = process.stderr.read()
+        process.stderr.close()
+        process.wait()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, error.decode()
+    assert kill >= 1
+    assert winner(tmp_path / "killed" / "tune_reinforce_CartPole-v1") == whole
+
+
+def children(pid):
+    """The processes that a process has started."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
