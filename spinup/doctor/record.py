@@ -43,7 +43,7 @@ class Record:
         config: the contents of `config.json`, or an empty dict.
         columns: name -> one number per complete row; those of `diagnostics.txt` are included.
         rows: number of complete rows of `progress.txt`.
-        problems: what is wrong with the files, as sentences.
+        problems: what is wrong with the files or was not examined, as sentences.
         algo: name of the algorithm ('' if unknown); `base` is the one that learns, for HER.
         play: number of episodes that the rules of tier 3 may play.
     """
@@ -62,6 +62,24 @@ class Record:
         self.columns.update((name, diagnosed[name]) for name in self.diagnosed)
         self.algo = self._algorithm()
         self.base = self._base()
+        self.problems += self._notes()
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what a reader should know before trusting that nothing was found."""
+        epochs = self.config.get("epochs")
+        short = self.ours and isinstance(epochs, int) and self.rows < epochs
+        if short and not (self.folder / ".finished").is_file():
+            yield (
+                f"only {self.rows} of {epochs} epochs are logged and the run is not marked as "
+                "finished: it is running, was interrupted, or ended with an error, such as a loss "
+                "that became NaN; its output says which"
+            )
+        backend = self.config.get("backend")
+        if isinstance(backend, str) and backend != "pytorch":
+            yield (
+                f"checkpoints of the backend {one_line(backend)} are not examined, so the rules on "
+                "them (C) were skipped"
+            )
 
     def _algorithm(self) -> str:
         named = self.config.get("algo")

@@ -77,7 +77,7 @@ def _one(one: Examination, show_skipped: bool) -> Iterator[str]:
         yield from _paragraph("Try", finding.advice)
         yield f"    See: spinup doctor --explain {finding.id}, or {_PAGE}"
     for problem in record.problems:
-        yield f"  Note: {printable(problem)}."
+        yield from _wrapped(f"Note: {printable(problem)}.", "  ")
     if one.failed:
         named = "; ".join(f"{name} ({one_line(why)[:200]})" for name, why in one.failed.items())
         yield from _wrapped(f"Rules that failed on these files: {named}.", "  ")

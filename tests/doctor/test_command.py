@@ -39,6 +39,21 @@ def test_errors_give_3_and_warnings_1(tmp_path, capsys):
     assert "WARNING S11" in capsys.readouterr().out
 
 
+def test_what_was_not_finished_or_not_examined_is_said(tmp_path, capsys):
+    folder = run_of(tmp_path / "a")
+    main(["doctor", str(folder)])
+    assert "Note:" not in capsys.readouterr().out
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "epochs": 90, "backend": "tf1"}))
+    main(["doctor", str(folder)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "only 40 of 90 epochs are logged" in shown and "became NaN" in shown
+    assert "backend tf1 are not examined" in shown
+    (folder / ".finished").write_text("finished\n")
+    main(["doctor", str(folder)])
+    assert "epochs are logged" not in capsys.readouterr().out
+
+
 def test_several_runs_have_a_summary(tmp_path, capsys):
     run_of(tmp_path / "x" / "x_s0")
     run_of(tmp_path / "x" / "deep" / "x_s1", LossPi=0.03)
