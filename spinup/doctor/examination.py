@@ -59,6 +59,8 @@ def examinations(folders: Iterable[Path], play: int = 0) -> list[Examination]:
 
     found = [apply(Record(_checked(folder), play), RULES.values()) for folder in folders]
     compare(found)
+    for one in found:
+        one.findings.sort(key=lambda finding: _rank(finding, RULES[finding.id]))
     return found
 
 

@@ -145,11 +145,12 @@ def _small_steps(run: Record) -> Found | None:
     kl, delta = run.column("KL"), run.number("delta", 0.01)
     if run.has("BacktrackIters") and np.median(run.column("BacktrackIters")) > 0:
         raise Skip("the line search shortens the steps")
-    middle = float(np.nanmedian(kl)) / delta
-    if not 0 < middle < 0.35:
+    middle, top = (float(np.nanquantile(kl, share)) / delta for share in (0.5, 0.9))
+    if not middle > 0 or (middle >= 0.35 and top >= 0.5):
         return None
     return Found(
-        f"the median KL is {middle:.2g} delta although the line search accepts the first step",
+        f"the median KL is {middle:.2g} delta, and nine of ten are below {top:.2g} delta, although "
+        "the line search accepts the first step",
         run.span([0, -1]),
     )
 
@@ -966,7 +967,8 @@ RULES = (
         1,
         "warning",
         "policy-step",
-        "the median KL of TRPO is at least 0.35 delta if the line search accepts the first step",
+        "the median KL of TRPO is at least 0.35 delta, and a tenth of them are above 0.5 delta, if "
+        "the line search accepts the first step",
         "The step is computed so that its KL is delta, to second order; healthy runs reach 0.6 "
         "to 1 of it.",
         "Check the factor sqrt(2 delta / x^T H x) and the damping.",

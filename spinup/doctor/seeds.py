@@ -94,6 +94,7 @@ SEEDS = Rule(
     _alone,
     compares=True,
     exact=True,
+    root=True,
 )
 SPREAD = Rule(
     "S7",

@@ -252,11 +252,18 @@ def always_the_first(a):
     return np.roll(a["obs"], -1, 0)
 
 
+def not_advanced(run):
+    """Returns of several steps are stored with the first observation of their episode."""
+    settings(run, n_step=3)
+    rows(run, obs=lambda a: np.repeat(a["obs"][::25], 25, 0)[: len(a["obs"])])
+
+
 # id: [(algorithm, what plants the fault, part or None)]
 PLANTS = {
     "C1": [("ppo", no_gradient, "policy-loss")],
     "C2": [
         ("td3", lambda run: run.q_optimizer["state"][0]["step"].add_(7), "loop"),
+        ("td3", lambda run: run.pi_optimizer["state"][0]["step"].add_(7), "policy-step"),
         ("vpg", lambda run: run.pi_optimizer["state"][0]["step"].add_(1), "loop"),
         ("dqn", lambda run: settings(run, update_every=25, updates_per_step=1.0), "loop"),
     ],
@@ -273,13 +280,17 @@ PLANTS = {
     ],
     "C10": [
         ("dqn", lambda run: rows(run, obs2=always_the_first), "episode-ends"),
-        ("dqn", lambda run: rows(run, obs2=lambda a: a["obs"]), None),
+        ("dqn", lambda run: rows(run, obs2=lambda a: a["obs"]), "loop"),
+        ("dqn", not_advanced, "loop"),
         ("sac", lambda run: rows(run, obs2=lambda a: a["obs2"] + 1), "replay"),
     ],
     "C11": [("sac", lambda run: rows(run, rew=lambda a: np.ones(len(a["rew"]))), None)],
     "C12": [("sac", lambda run: rows(run, obs=lambda a: a["obs"] * 1e3), None)],
     "C13": [("sac", lambda run: rows(run, act=lambda a: a["act"] * 1.5), "action-bounds")],
-    "C14": [("ppo", lambda run: run.ac["pi.obs_filter.sums"][:1].add_(100), "normalizer")],
+    "C14": [
+        ("ppo", lambda run: run.ac["pi.obs_filter.sums"][:1].add_(100), "normalizer"),
+        ("vpg", lambda run: settings(run, ac_kwargs={"normalize_obs": True}), "normalizer"),
+    ],
     "C15": [("sac", lambda run: settings(run, start_steps=2000), None)],
     "C16": [("ppo", lambda run: scale(run.ac, "v.v_net.0.bias", 1.0, 0.1), "logging-saving")],
     "C17": [

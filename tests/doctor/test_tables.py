@@ -111,6 +111,11 @@ def leak(c, config):
     c["RetMax"][:] = 99.0
 
 
+def undiscounted(c, config):
+    for name in ("AverageEpRet", "MaxEpRet", "MinEpRet", "EpLen", "RetMax"):
+        c[name] = np.full(ROWS, 90.0)
+
+
 def clock(c, config):
     c["EpLen"][:], c["CutShare"][:], c["TermShare"][:] = 200, 0, 0.9
 
@@ -164,8 +169,9 @@ PLANTS = {
     "X13": [("sac", None, put("TestEpLen", 600, 3), "episode-ends")],
     "X14": [
         ("ppo", None, put("RetMin", 9.0, LATE), "episode-ends"),
-        ("reinforce", None, put("RetMin", 9.0, LATE), "episode-ends"),
+        ("reinforce", None, put("RetMin", 9.0, LATE), "returns"),
         ("ppo", None, leak, "episode-ends"),
+        ("ppo", None, undiscounted, "returns"),
     ],
     "X15": [
         ("ppo", None, put("RetMax", 190.0, LATE), "returns"),
@@ -239,7 +245,10 @@ PLANTS = {
     "S38": [("acer", None, put("KL", lambda c: np.geomspace(0.01, 3, ROWS)), "targets")],
     "S40": [("ppo", None, put("AdvMean", lambda c: 2 * c["AdvStd"]), "returns")],
     "S41": [("ppo", None, clock, "environment")],
-    "S39": [("trpo", None, put("KL", 0.002), "policy-step")],
+    "S39": [
+        ("trpo", None, put("KL", 0.002), "policy-step"),
+        ("trpo", None, put("KL", lambda c: np.linspace(0.0036, 0.0045, ROWS)), "policy-step"),
+    ],
 }
 CASES = [(name, *case) for name, cases in PLANTS.items() for case in cases]
 
@@ -378,6 +387,12 @@ def test_seeds_are_compared(tmp_path):
 
     found = seeds_of(tmp_path / "unused", unused)
     assert found["S6"].level == "error" and found["S6"].part == "seeding"
+
+    def unused_and_worse(seed, columns, config):
+        unused(seed, columns, config)
+        columns["LossPi"][:] = 0.03
+
+    assert next(iter(seeds_of(tmp_path / "worse", unused_and_worse))) == "S6"  # before X2
 
     def not_repeatable(seed, columns, config):
         config["seed"] = 3
