@@ -80,18 +80,23 @@ def test_the_sizes_are_those_of_the_environment(peers, algo):
     assert (settings["sizes"][0], settings["sizes"][-1]) == (env.observation_space.shape[0], n)
 
 
-SLOW = [pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS if algo != "dqn"]
-
-
-@pytest.mark.parametrize("algo", ["dqn", *SLOW])  # the others compile for many seconds
-def test_our_side_trains_with_the_settings(peers, algo, monkeypatch):
+@pytest.mark.parametrize(
+    "side, algo",
+    [
+        *(("eager", algo) for algo in ALGOS),
+        ("ours", "dqn"),
+        # the others compile for many seconds
+        *(pytest.param("ours", algo, marks=pytest.mark.slow) for algo in ALGOS if algo != "dqn"),
+    ],
+)
+def test_our_side_trains_with_the_settings(peers, side, algo, monkeypatch):
     monkeypatch.setattr(peers, "WARM_UP", 60)
     monkeypatch.setattr(peers, "RANDOM_STEPS", 10)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     report, settings = io.StringIO(), peers.SETTINGS[algo]
     with pytest.raises(SystemExit):
         peers.train_ours(
-            "ours",
+            side,
             algo,
             settings,
             lambda: peers.Turnstile(gym.make(settings["env"]), settings, report),
