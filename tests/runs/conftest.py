@@ -133,22 +133,30 @@ class Runs:
         )
         return done.returncode, done.stdout, done.stderr
 
+    def fresh_all(self, specs, **changes):
+        """All of `specs`, one after the other, in one new interpreter: their directories."""
+        outs = [self.new_dir() for _ in specs]
+        self._fresh([described(s, out, **changes) for s, out in zip(specs, outs, strict=True)])
+        return outs
+
     def fresh_twice(self, specs, **changes):
         """All of `specs` in one new interpreter, each two times: [(directory, directory), ...]."""
         pairs = [(self.new_dir(), self.new_dir()) for _ in specs]
-        described_all = [
+        self._fresh(
             described(spec, first, again=str(second), **changes)
             for spec, (first, second) in zip(specs, pairs, strict=True)
-        ]
+        )
+        return pairs
+
+    def _fresh(self, described_all):
         done = subprocess.run(
-            [sys.executable, str(CHILD), json.dumps(described_all)],
+            [sys.executable, str(CHILD), json.dumps(list(described_all))],
             capture_output=True,
             text=True,
             cwd=self.folder,
             timeout=SECONDS,
         )
         assert done.returncode == 0, done.stderr
-        return pairs
 
     def reference(self, spec):
         """The directory of the same run without any trouble, made once."""
