@@ -145,7 +145,7 @@ def once(
 ) -> Callable[..., Path]:
     """`once(name, words)` runs a program that must succeed, one time for all tests and workers.
 
-    Returns the folder that it ran in, which holds a copy of `beginning` when it starts.
+    Returns the folder that it ran in, which holds a copy of the folder `beginning` when it starts.
     """
     # workers of pytest-xdist have a folder each in one that they share
     shared = tmp_path_factory.getbasetemp()
@@ -160,8 +160,7 @@ def once(
             done = folder / ".done"
             if not done.exists():
                 if beginning is not None:
-                    hidden = shutil.ignore_patterns(".lock", ".done")
-                    shutil.copytree(beginning, folder, dirs_exist_ok=True, ignore=hidden)
+                    shutil.copytree(beginning, folder / beginning.name)
                 with a_slot():
                     command = [sys.executable, *(str(word) for word in words)]
                     job = Job(command, folder, environment)

@@ -1,7 +1,8 @@
-"""Run as `python program_exact.py N MODE`: tiny runs of every data-parallel algorithm, 4 shards.
+"""Run as `python program_exact.py N MODE...`: tiny runs of every data-parallel algorithm, 4 shards.
 
-MODE `whole` runs them from beginning to end, `stop` asks one process to stop in the middle of the
-second epoch, `resume` continues those. Each process notes a hash of its parameters at every epoch.
+MODE `whole` runs them from beginning to end in a folder of this name, `stop` asks one process to
+stop in the middle of the second epoch, in the folder `stopped`, and `resume` continues those. Each
+process notes a hash of its parameters at every epoch.
 """
 
 import contextlib
@@ -69,9 +70,10 @@ def note_parameters(name):
     return lambda: setattr(Loop, "log", log)
 
 
-def main():
-    mode = sys.argv[2]
-    assert num_procs() == int(sys.argv[1])
+def train_all(mode):
+    folder = "whole" if mode == "whole" else "stopped"
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
     for name, (algo, extras) in RUNS.items():
         # the last process alone gets the signal: all must stop
         n = STEPS // 4 // extras.get("num_envs", 1) + 8
@@ -95,7 +97,10 @@ def main():
                 logger_kwargs={"output_dir": f"run-{name}", "quiet": True},
             )
         undo()
+    os.chdir("..")
 
 
 if __name__ == "__main__":
-    main()
+    assert num_procs() == int(sys.argv[1])
+    for mode in sys.argv[2:]:
+        train_all(mode)

@@ -1,6 +1,7 @@
 """Run as `python program_tf.py N`: gradients and parameters of graphs in N processes.
 
-Process 0 writes what each check found to `results.json`: '' or what was wrong.
+Process 0 writes what each check found to `results.json`: '' or what was wrong. Then come the runs
+of program_tf1.py: importing TensorFlow takes longer than all of them.
 """
 
 import json
@@ -14,6 +15,7 @@ if __name__ == "__main__":
     mpi_fork(int(sys.argv[1]))
 
 import numpy as np
+import program_tf1
 
 from spinup.utils import mpi_tools
 from spinup.utils.mpi_tf import MpiAdamOptimizer, sync_all_params, sync_params
@@ -204,6 +206,7 @@ def main():
     if proc_id() == 0:
         with open("results.json", "w") as file:
             json.dump(results, file)
+    program_tf1.train_all()
 
 
 if __name__ == "__main__":

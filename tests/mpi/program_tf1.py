@@ -1,17 +1,9 @@
-"""Run as `python program_tf1.py N`: tiny runs of VPG, TRPO and PPO in TensorFlow, 4 shards.
+"""Tiny runs of VPG, TRPO and PPO in TensorFlow, 4 shards.
 
-A test imports `train_all` and calls it in its own process.
+program_tf.py trains them in several processes, and a test in its own process.
 """
 
-import sys
-
-from spinup.utils.mpi_tools import mpi_fork
-
-if __name__ == "__main__":
-    mpi_fork(int(sys.argv[1]))
-
 from spinup import ppo_tf1, trpo_tf1, vpg_tf1
-from spinup.utils.mpi_tools import num_procs
 
 NET = {"hidden_sizes": (8,)}
 RUNS = {
@@ -42,8 +34,3 @@ def train_all(folder="."):
             shards=4,
             logger_kwargs={"output_dir": f"{folder}/run-{name}", "quiet": True},
         )
-
-
-if __name__ == "__main__":
-    assert num_procs() == int(sys.argv[1])
-    train_all()

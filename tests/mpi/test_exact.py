@@ -38,18 +38,29 @@ def parameters(folder, name, rank):
     return (folder / f"parameters-{name}-{rank}.txt").read_text().splitlines()
 
 
+def on_four(once):
+    """The folder of all runs on four processes."""
+    return once("exact-4", PROGRAM, 4, "whole", "stop")
+
+
+def on_fewer(once, procs):
+    """The folder of all runs on `procs`; those that were stopped on four continue there."""
+    stopped = on_four(once) / "stopped"
+    return once(f"exact-{procs}", PROGRAM, procs, "whole", "resume", beginning=stopped)
+
+
 def whole(once, procs):
-    return once(f"whole-{procs}", PROGRAM, procs, "whole")
+    return (on_four(once) if procs == 4 else on_fewer(once, procs)) / "whole"
 
 
 @pytest.fixture
 def stopped_on_four(once):
-    return once("stop-4", PROGRAM, 4, "stop")
+    return on_four(once) / "stopped"
 
 
-def resumed(once, stopped, procs):
+def resumed(once, procs):
     """The runs that were stopped on four processes, continued on `procs`."""
-    return once(f"resume-{procs}", PROGRAM, procs, "resume", beginning=stopped)
+    return on_fewer(once, procs) / "stopped"
 
 
 @pytest.mark.parametrize("procs", [2, 4])
@@ -85,10 +96,8 @@ def test_a_signal_to_one_process_stops_all_of_them(stopped_on_four, name):
 
 @pytest.mark.parametrize("procs", [1, 2])
 @pytest.mark.parametrize("name", RUNS)
-def test_stopped_on_four_and_resumed_on_fewer_is_never_interrupted(
-    once, stopped_on_four, name, procs
-):
-    alone, continued = whole(once, 1), resumed(once, stopped_on_four, procs)
+def test_stopped_on_four_and_resumed_on_fewer_is_never_interrupted(once, name, procs):
+    alone, continued = whole(once, 1), resumed(once, procs)
     assert table(continued, name) == table(alone, name)
     assert diagnostics(continued, name) == diagnostics(alone, name)
     assert weights(continued, name) == weights(alone, name)

@@ -7,7 +7,7 @@ import pytest
 
 from spinup.runs.checkpoints import load_checkpoint
 
-PROGRAM = Path(__file__).with_name("program_tf1.py")
+PROGRAM = Path(__file__).with_name("program_tf.py")
 
 pytestmark = pytest.mark.mpi
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.mpi
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The folder of the same runs, all four shards in this process."""
-    spec = importlib.util.spec_from_file_location("program_tf1", PROGRAM)
+    path = PROGRAM.with_name("program_tf1.py")
+    spec = importlib.util.spec_from_file_location("program_tf1", path)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
     folder = tmp_path_factory.mktemp("alone")
@@ -38,7 +39,7 @@ def variables(folder):
 
 @pytest.mark.parametrize("procs", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_number_of_processes_does_not_change_a_bit(once, alone, procs):
-    together = once(f"tf1-{procs}", PROGRAM, procs)
+    together = once(f"tf-{procs}", PROGRAM, procs)  # as test_tf.py does
     for name in ("vpg", "trpo", "ppo"):
         one, other = alone / f"run-{name}", together / f"run-{name}"
         assert table(other) == table(one) and len(table(one)) == 3
