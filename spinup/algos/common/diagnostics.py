@@ -84,8 +84,9 @@ def mean(chunks: Sequence[Any]) -> float:
 def explained_variance(rets: Sequence[Any], vals: Sequence[Any]) -> float:
     """Return 1 - var(ret - val) / var(ret): 1 is perfect, 0 is as good as a constant."""
     errors = [np.subtract(ret, val, dtype=np.float64) for ret, val in zip(rets, vals, strict=True)]
-    var = chunk_statistics(rets)[1] ** 2
-    return 1 - chunk_statistics(errors)[1] ** 2 / var if var > 0 else math.nan
+    std = chunk_statistics(rets)[1]
+    ratio = chunk_statistics(errors)[1] / std if std > 0 else math.nan
+    return 1 - ratio * ratio  # which, unlike **, does not raise where it overflows
 
 
 def ratio_columns(log_ratios: Sequence[np.ndarray]) -> dict[str, float]:
@@ -97,8 +98,9 @@ def ratio_columns(log_ratios: Sequence[np.ndarray]) -> dict[str, float]:
         average, std, low, high = chunk_statistics(
             [np.exp(np.asarray(x, np.float64)) for x in log_ratios]
         )
-        ess = average**2 / (average**2 + std**2) if math.isfinite(std) else math.nan
-    return {"RatioMin": low, "RatioMax": high, "RatioESS": ess}
+    size = math.hypot(average, std)  # 0 if all ratios are, after an enormous step
+    share = average / size if size > 0 and math.isfinite(std) else math.nan
+    return {"RatioMin": low, "RatioMax": high, "RatioESS": share * share}
 
 
 def surrogate_gain(log_ratios: Sequence[np.ndarray], advs: Sequence[np.ndarray]) -> float:

@@ -237,3 +237,10 @@ def test_effective_sample_size():
     found = ratio_columns([np.log(w[:1]), np.log(w[1:])])  # two shards
     assert math.isclose(found["RatioESS"], w.sum() ** 2 / (3 * (w**2).sum()))
     assert math.isnan(ratio_columns([np.array([800.0])])["RatioESS"])  # the ratio is infinite
+
+
+@pytest.mark.parametrize("size", [-1e4, 400.0, 1e4])
+def test_an_enormous_step_does_not_stop_the_run(size):
+    found = ratio_columns([np.full(4, size)])
+    assert math.isnan(found["RatioESS"]) or found["RatioESS"] == pytest.approx(1.0)
+    assert explained_variance([np.array([0.0, 1.0])], [np.array([0.0, 1e200])]) == -math.inf
