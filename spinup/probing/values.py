@@ -176,7 +176,8 @@ def _constant(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
 
 def _observation(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
     low, high = (found["Observation"].got.get(o, math.nan) for o in (-1.0, 1.0))
-    if abs(low) < 0.2 and abs(high - 1.0) < 0.2:
+    # A mean of the two rewards is near 0, but only an activation after the last layer gives 0.0.
+    if low == 0.0 or (abs(low) < 0.2 and abs(high - 1.0) < 0.2):
         return Fault("value-loss", f"{said}: the critic cannot return negative values")
     if abs(high - low) < 0.6:
         ends = found.get("Termination")

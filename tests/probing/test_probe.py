@@ -276,3 +276,19 @@ def test_every_algorithm_of_ours_passes_every_probe(name):
     report = probe(registry.load(name), name)
     assert report.passed, report.text()
     assert report.seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "part"),
+    [(0.0, 0.0, "value-loss"), (0.0, 1.0, "value-loss"), (0.03, -0.05, "replay")],
+)
+def test_a_dead_output_is_not_taken_for_mixed_rows(low, high, part):
+    from types import SimpleNamespace
+
+    from spinup.probing.values import Learned, diagnose
+
+    found = {
+        "Observation": Learned({-1.0: low, 1.0: high}, {-1.0: -1.0, 1.0: 1.0}, 0.12),
+        "Termination": Learned({0.0: 1.0}, {0.0: 1.0}, 0.2),
+    }
+    assert diagnose(found, SimpleNamespace(kind="off", gamma=0.5)).part == part
