@@ -543,6 +543,10 @@ def _her_q_above_zero(run: Record) -> Found | None:
     most = run.column(f"Max{run.q}")
     if np.nanmax(run.column("MaxEpRet")) > 0:
         raise Skip("some rewards are positive")
+    # A critic overestimates a little, and where all goals are reached, a little is above 0.
+    reached = run.column("TestSuccessRate", "SuccessRate")[-run.last :]
+    if np.nanmean(reached) >= 0.9:
+        return None
     late = np.flatnonzero(run.after(0.5) & (most > 5.0))
     average = run.column(f"Average{run.q}")
     rows = np.flatnonzero(run.after(0.3) & (average > 0.05))
@@ -916,7 +920,8 @@ RULES = (
         1,
         "warning",
         "replay",
-        "with rewards of -1 and 0, the average Q is at most 0.05 and MaxQ at most 5",
+        "with rewards of -1 and 0, the average Q is at most 0.05 and MaxQ at most 5, or nine of "
+        "ten goals are reached",
         "No return can be positive if no reward is.",
         "Check the rewards and the done flags of relabeled copies.",
         _her_q_above_zero,

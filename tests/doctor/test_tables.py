@@ -116,6 +116,11 @@ def undiscounted(c, config):
         c[name] = np.full(ROWS, 90.0)
 
 
+def hopeful(c, config, success=0.3):
+    c["AverageQVals"][:], c["MaxQVals"][:] = 2.0, 9.0
+    c["SuccessRate"][LATE] = c["TestSuccessRate"][LATE] = success
+
+
 def clock(c, config):
     c["EpLen"][:], c["CutShare"][:], c["TermShare"][:] = 200, 0, 0.9
 
@@ -234,7 +239,7 @@ PLANTS = {
     "S27": [("sac", None, all_of(setting(alpha=20.0), put("Alpha", 20.0)), "exploration")],
     "S28": [("sac", None, alpha_wrong_way, "exploration")],
     "S29": [("her", None, all_of(put("SuccessRate", 0.0), put("TestSuccessRate", 0.0)), "replay")],
-    "S30": [("her", None, all_of(put("AverageQVals", 2.0), put("MaxQVals", 9.0)), "replay")],
+    "S30": [("her", None, hopeful, "replay")],
     "S31": [("acer", None, put("ClipFrac", 0.4), "replay")],
     "S32": [("ddpg", None, put("LossQ", np.nan), "hyperparameters")],
     "S33": [("ppo", None, put("Time", lambda c: np.cumsum(np.linspace(1, 6, ROWS))), None)],
@@ -293,6 +298,12 @@ def test_annealed_steps_and_early_stops_are_no_faults(tmp_path):
     columns["SurrGain"][-4:] = -1e-6
     columns["StopIter"][:] = 12
     assert look(tmp_path, columns, config, space) == {}
+
+
+def test_a_critic_may_be_hopeful_where_goals_are_reached(tmp_path):
+    columns, config, space = healthy("her")
+    hopeful(columns, config, success=1.0)
+    assert "S30" not in look(tmp_path, columns, config, space)
 
 
 def test_a_solved_task_has_one_value_everywhere(tmp_path):
