@@ -46,8 +46,8 @@ REFUSED = [
         "the path: install it, or run where it can be imported",
     ),
     (
-        "ppo --env :Xyzzy-v0",
-        "there is no environment ':Xyzzy-v0': ids of other packages are written "
+        "ppo --env :NoSuchGameAtAll-v0",
+        "there is no environment ':NoSuchGameAtAll-v0': ids of other packages are written "
         "module:Name-v0, and gymnasium.pprint_registry() lists those that are registered",
     ),
     (
