@@ -14,7 +14,11 @@ MOST_SHOWN = 12  # elements of an array that a message shows
 
 
 def close(exercise: Exercise, expected: Any, got: Any) -> Any:
-    return np.isclose(got, expected, rtol=exercise.rtol, atol=exercise.atol, equal_nan=True)
+    """Return where two float arrays of one shape agree: `np.isclose`, in a third of its time."""
+    with np.errstate(invalid="ignore"):  # inf - inf
+        near = np.abs(got - expected) <= exercise.atol + exercise.rtol * np.abs(expected)
+    near &= np.isfinite(expected)  # everything is within a share of infinity
+    return near | (got == expected) | (np.isnan(got) & np.isnan(expected))
 
 
 def equal_leaves(exercise: Exercise, a: Leaf, b: Leaf) -> bool:

@@ -80,29 +80,30 @@ def misconception(
     """Return the name and the story of the known mistake that an answer equals."""
     if not got or all(outcome.error for outcome in got):
         return None, ""
-    agree: dict[Wrong, list[bool]] = {}
     for wrong in exercise.wrong:
         pairs = zip(_of_mistake(exercise, wrong, seed), got, strict=True)
-        agree[wrong] = [same(exercise, a, b) for a, b in pairs]
-        if all(agree[wrong]):
+        if all(same(exercise, a, b) for a, b in pairs):  # up to the first case that differs
             return wrong.name, wrong.story
     general = _general(expected, got)
     if general[0]:
         return general
-    return _nearly(exercise, expected, got, agree, seed)
+    return _nearly(exercise, expected, got, seed)
 
 
 def _nearly(
-    exercise: Exercise,
-    expected: list[Outcome],
-    got: list[Outcome],
-    agree: dict[Wrong, list[bool]],
-    seed: int,
+    exercise: Exercise, expected: list[Outcome], got: list[Outcome], seed: int
 ) -> tuple[str | None, str]:
     """Return a mistake that explains a part of what an answer does.
 
     It may fail in special cases as well, or have another mistake in something else it returns.
     """
+    agree = {
+        wrong: [
+            same(exercise, a, b)
+            for a, b in zip(_of_mistake(exercise, wrong, seed), got, strict=True)
+        ]
+        for wrong in exercise.wrong
+    }
     fit = [not outcome.error for outcome in got]
     differ = [not same(exercise, a, b) for a, b in zip(expected, got, strict=True)]
     for wrong, equal in sorted(agree.items(), key=lambda item: -sum(item[1])):

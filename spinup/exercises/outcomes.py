@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import random
 import sys
@@ -139,18 +140,21 @@ def _drew(before: dict[str, Any]) -> str:
     now = _random_states()
     if now["Python"] != before["Python"]:
         return "Python"
-    pairs = zip(now["NumPy"], before["NumPy"], strict=True)
-    if not all(np.array_equal(a, b) for a, b in pairs):
+    (_, keys, *rest), (_, old_keys, *old_rest) = now["NumPy"], before["NumPy"]
+    if rest != old_rest or (keys != old_keys).any():
         return "NumPy"
     if "torch" in before and not torch_if_loaded().equal(now["torch"], before["torch"]):
         return "torch"
     return ""
 
 
+_signature = functools.lru_cache(inspect.signature)  # of references, again and again
+
+
 def named_arguments(function: Callable[..., Any], case: Case) -> dict[str, Any]:
     """Return the arguments of a case by name."""
     try:
-        found = inspect.signature(function).bind(*case.args, **case.kwargs)
+        found = _signature(function).bind(*case.args, **case.kwargs)
     except (TypeError, ValueError):
         return {str(i): x for i, x in enumerate(case.args)} | dict(case.kwargs)
     found.apply_defaults()
@@ -169,8 +173,10 @@ def _at(named: Mapping[str, Any], path: str) -> Any:
 def _tensors(x: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield every tensor and array in an argument, and the parameters and buffers of modules."""
     if is_module(x):
-        yield from ((f"{name}.{key}", p) for key, p in x.named_parameters())
-        yield from ((f"{name}.{key}", b) for key, b in x.named_buffers())
+        for place, module in x.named_modules(prefix=name):
+            for key, p in (*module._parameters.items(), *module._buffers.items()):
+                if p is not None:
+                    yield f"{place}.{key}", p
     elif isinstance(x, Mapping):
         for key, value in x.items():
             yield from _tensors(value, f"{name}[{key!r}]")
@@ -187,14 +193,19 @@ def _snapshot(named: Mapping[str, Any], leave_out: Sequence[str]) -> dict[str, A
         if name in leave_out:
             continue
         for place, tensor in _tensors(x, name):
-            found[place] = leaf_of(tensor).value
+            found[place] = _copied(tensor)
             grad = getattr(tensor, "grad", None) if getattr(tensor, "is_leaf", False) else None
-            found[f"the gradient of {place}"] = None if grad is None else leaf_of(grad).value
+            found[f"the gradient of {place}"] = None if grad is None else _copied(grad)
         if isinstance(x, (Mapping, list)):
             found[f"the keys of {name}" if isinstance(x, Mapping) else f"the length of {name}"] = (
                 np.array(sorted(map(str, x))) if isinstance(x, Mapping) else np.array(len(x))
             )
     return found
+
+
+def _copied(x: Any) -> Any:
+    """Return a copy of a tensor or an array, as an array."""
+    return x.detach().cpu().double().numpy().copy() if is_tensor(x) else np.array(x)
 
 
 def _what_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ import spinup.exercises
 from spinup import SpinupError
 from spinup.algos.common.returns import discount_cumsum
 from spinup.exercises import NotYetWritten, catalogue, child, judge
+from spinup.exercises.comparing import close
 from spinup.exercises.exercise import (
     CANNOT_JUDGE,
     RIGHT,
@@ -497,3 +498,11 @@ def test_importing_the_exercises_is_cheap():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_numbers_agree_where_numpy_says_so():
+    task = catalogue.find("tools.gae")
+    special = np.array([0, 1, -1, 1e-7, 1 + 1e-6, np.nan, np.inf, -np.inf, 1e300, 5.0])
+    expected, got = (x.ravel() for x in np.meshgrid(special, special))
+    right = np.isclose(got, expected, rtol=task.rtol, atol=task.atol, equal_nan=True)
+    assert (close(task, expected, got) == right).all() and 0 < right.sum() < right.size

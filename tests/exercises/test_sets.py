@@ -7,7 +7,7 @@ import re
 import pytest
 
 from spinup import registry
-from spinup.exercises import catalogue
+from spinup.exercises import catalogue, judge, mistakes
 from spinup.exercises.exercise import RIGHT, WRONG, Exercise, NotYetWritten, resolve
 from spinup.exercises.judge import examine
 from spinup.exercises.mistakes import known_mistake
@@ -23,7 +23,7 @@ MISTAKES = [pytest.param(task, wrong, id=f"{task.id}: {wrong.name}")
 
 
 @every_function
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_the_reference_passes_its_own_battery(task, seed):
     result = examine(task, resolve(task.reference), seed)
     assert result.exit_code == RIGHT, str(result)
@@ -31,7 +31,16 @@ def test_the_reference_passes_its_own_battery(task, seed):
 
 
 @pytest.mark.parametrize(("task", "wrong"), MISTAKES)
-def test_a_known_mistake_is_rejected_and_named(task, wrong):
+def test_a_known_mistake_is_rejected_and_named(task, wrong, monkeypatch):
+    """What the first mistake of an exercise does is computed twice, as for a learner's answer.
+
+    Of the others, the judge gets what the list of mistakes has: the same function in the same
+    cases.
+    """
+    if wrong is not task.wrong[0]:
+        monkeypatch.setattr(
+            judge, "outcomes", lambda task, _, seed: mistakes._of_mistake(task, wrong, seed)
+        )
     result = examine(task, known_mistake(task, wrong))
     assert result.exit_code == WRONG
     assert result.misconception == wrong.name, str(result)
