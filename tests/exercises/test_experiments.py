@@ -22,6 +22,8 @@ SAY = {
     "vpg.exp_train_v_iters": "unclear",
     "trpo.exp_delta": "0.001",
     "ppo.exp_clip": "0.02",
+    "ddpg.exp_act_noise": "unclear",
+    "sac.exp_alpha": "10",
     "dqn.exp_equal_actions": "rises",
     "workflow.exp_seeds": "20",
 }
