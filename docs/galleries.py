@@ -1,9 +1,10 @@
-"""Metric galleries: which values healthy runs have, from the tables in benchmarks/results/corpus.
+"""Tables of measurements in the algorithms' READMEs, which `make figures` writes.
 
-    python docs/galleries.py        # write the sections "Healthy values" and "Details" of READMEs
+    python docs/galleries.py
 
-`make figures` does this, too, and draws the figures. The numbers come from the runs that are there;
-what it means to be outside of a range is written here. A test compares the READMEs with the data.
+"Healthy values" are those of the runs in benchmarks/results/corpus; what it means to be outside of
+a range is written here. The effects of details are from benchmarks/results/details.json. A test
+compares the READMEs with the data.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "benchmarks/results/corpus"
 ALGORITHMS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import details  # noqa: E402, benchmarks/details.py
+
 UP = "../../../.."  # from a README to the top of the repository
 BINS = 20  # points per curve
 SHARE = 0.9  # of the epochs are inside the range
@@ -442,6 +447,47 @@ def gallery(algo: str) -> str:
     return "\n".join(lines)
 
 
+# ------------------------------------------------------------------------- details and their effect
+
+
+def measured(algo: str) -> bool:
+    """Return whether an effect of some detail of an algorithm was measured."""
+    return len(details.rows(algo)) > 1
+
+
+def details_table(algo: str) -> str:
+    """Return the text of the section on details: what each changes in a short run."""
+    rows = details.rows(algo)
+    reference = details.load()[f"{algo}/{details.REFERENCE}"]
+    given, run = reference["settings"], reference["runs"]["0"]
+    size = f"{given['epochs']} epochs of {given['steps_per_epoch']:,} steps"
+    lines = [
+        f"One detail is changed at a time, on {given['env']}, {size}, with three seeds. The numbers are `{run['column']}` of the seeds, "
+        "averaged over the last fifth of the run and over all of it, which also shows how fast it learned. An effect is *better* or *worse* if "
+        "all three seeds are on the same side of all three reference runs; chance alone does that in one case of ten. *Not seen* says that "
+        "these runs cannot tell, and *none* that every number is the same. [How it was measured]"
+        f"({UP}/benchmarks/README.md#details), with all settings and curves.",
+        "",
+        "| what is changed | how | last fifth | whole run | effect |",
+        "|---|---|---:|---:|---|",
+    ]
+    for detail, whole, end, seen_whole, seen_end in rows:
+        how = ", ".join(f"`{key}={value!r}`" for key, value in detail.change.items())
+        if detail.mutant:
+            how = f"[{detail.mutant}]({UP}/docs/debug/zoo.md#{detail.mutant})"
+        numbers = [", ".join(digits(value) for value in values) for values in (end, whole)]
+        said = seen_end if seen_end == seen_whole else f"{seen_end}; whole run: {seen_whole}"
+        lines.append(
+            f"| {detail.title} | {how or '-'} | {numbers[0]} | {numbers[1]} | {said or '-'} |"
+        )
+    return "\n".join(lines)
+
+
+def digits(value: float) -> str:
+    """Return a return with three digits that count."""
+    return f"{value:.2f}" if abs(value) < 2 else f"{value:.0f}"
+
+
 # -------------------------------------------------------------------------------------- the READMEs
 
 SECTION = "<!-- {0}: written by `make figures` -->\n\n{1}\n\n<!-- end of {0} -->"
@@ -461,7 +507,8 @@ def placed(text: str, name: str, content: str) -> str:
 
 def written(algo: str) -> str:
     """Return an algorithm's README as the data wants it."""
-    return placed(readme(algo).read_text(encoding="utf-8"), "gallery", gallery(algo))
+    text = placed(readme(algo).read_text(encoding="utf-8"), "gallery", gallery(algo))
+    return placed(text, "details", details_table(algo)) if measured(algo) else text
 
 
 def main() -> int:

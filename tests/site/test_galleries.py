@@ -144,3 +144,58 @@ def test_read_your_log_quotes_the_healthy_runs(galleries, repo_root):
         assert words in page, words
     for algo in ALGORITHMS:
         assert f"/{algo}/README.md#healthy-values)" in page
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_effects_are_shown_if_and_only_if_they_were_measured(galleries, algo):
+    text = galleries.readme(algo).read_text(encoding="utf-8")
+    known = galleries.details.rows(algo)
+    assert ("### Details and their measured effect" in text) == (len(known) > 1)
+    assert text.count("<!-- details:") == (len(known) > 1)
+    for detail, *_ in known if len(known) > 1 else ():
+        assert f"| {detail.title} |" in text
+
+
+def test_measured_details_have_the_settings_that_the_script_has_now(galleries):
+    """If this fails, measure again: `python benchmarks/details.py`."""
+    details = galleries.details
+    known = {arm.id: arm for arm in details.arms()}
+    found = details.load()
+    assert len(found) > 10
+    for name, entry in found.items():
+        wanted = json.loads(json.dumps(details.settings(known[name])))
+        assert (entry["settings"], entry["mutant"]) == (wanted, known[name].mutant), name
+        for run in entry["runs"].values():
+            assert len(run["curve"]) == entry["settings"]["epochs"]
+            assert (
+                run["steps"] == entry["settings"]["epochs"] * entry["settings"]["steps_per_epoch"]
+            )
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ([1, 2, 3], "none"),
+        ([4, 5, 6], "better"),
+        ([0, 0.5, 0.9], "worse"),
+        ([0, 1, 0.9], "not seen"),
+        ([3, 2, 1], "not seen"),
+    ],
+)
+def test_an_effect_is_seen_if_no_runs_overlap(galleries, changed, words):
+    assert galleries.details.effect([1, 2, 3], changed) == words
+
+
+def test_a_detail_changes_what_its_table_says(galleries):
+    """Arguments are those of the training function, and faults are in the zoo."""
+    import inspect
+
+    from spinup.exercises import zoo
+
+    for detail in galleries.details.DETAILS:
+        assert bool(detail.change) or bool(detail.mutant), detail.id
+        known = inspect.signature(registry.load(detail.algo, "pytorch")).parameters
+        given = galleries.details.settings(detail).keys() - {"env", "env_kwargs"}
+        assert given <= known.keys(), detail.id
+        if detail.mutant:
+            assert detail.algo in zoo.find(detail.mutant).algorithms
