@@ -294,15 +294,18 @@ def _acting(run: Record) -> Found | None:
     logps, entropies = [], []
     start = run.action_space.get("start") or 0
     try:
-        for seed, actions in zip(streams["seeds"], streams["actions"], strict=True):
+        episodes = zip(streams["seeds"], streams["actions"], streams["obs"], strict=True)
+        for seed, actions, last in episodes:
             obs, _ = env.reset(seed=int(seed))
-            seen = []
+            seen: list[Any] = []
             for action in actions[:500]:
                 seen.append(np.array(obs, np.float32))
                 discrete = run.action_space.get("type") == "Discrete"
                 obs, *_ = env.step(int(action) if discrete else np.asarray(action))
             if not seen:
                 continue
+            if len(seen) == len(actions) and not np.allclose(obs, last, rtol=1e-3, atol=1e-3):
+                raise Skip("the current episode cannot be repeated from its seed")
             act = torch.as_tensor(np.asarray(actions[: len(seen)]))
             with torch.no_grad():
                 taken = act - start if run.action_space.get("type") == "Discrete" else act.float()

@@ -16,6 +16,7 @@ from spinup.doctor import critics, played
 from spinup.doctor.catalogue import RULES
 from spinup.doctor.examination import apply
 from spinup.doctor.record import Record
+from spinup.doctor.rule import Skip
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.pieces import Piece
 
@@ -457,12 +458,20 @@ def test_the_environment_is_checked(fault, said, tmp_path, monkeypatch):
 
 
 def test_actions_of_another_policy_are_noticed(runs, tmp_path):
-    def strange(run):
+    def strange(run, repeated=True):
         (streams,) = [shard["streams"] for shard in run.state["shards"]]
         streams["actions"] = [np.arange(60) % 2]
+        env = gymnasium.make("CartPole-v1").unwrapped
+        env.reset(seed=streams["seeds"][0])
+        for action in streams["actions"][0]:
+            obs, *_ = env.step(int(action))
+        streams["obs"] = obs[None] + (0 if repeated else 1)
         scale(run.ac, "pi.logits_net.4.weight", 0.0)
         run.ac["pi.logits_net.4.bias"] = torch.tensor([9.0, -9.0])
 
     folder = changed(runs("vpg"), tmp_path / "run", strange)
     found = RULES["R6"].check(Record(folder, play=2))
     assert "another policy acted" in found.sentence
+    elsewhere = changed(runs("vpg"), tmp_path / "b", lambda run: strange(run, repeated=False))
+    with pytest.raises(Skip, match="cannot be repeated"):
+        RULES["R6"].check(Record(elsewhere, play=2))
