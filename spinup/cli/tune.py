@@ -22,6 +22,10 @@ from spinup.utils.errors import SpinupError
 # Arguments that cannot be searched: they say how a run is executed, or what an epoch is.
 _FIXED = (*FREE_ON_RESUME, "env_name", "seed", "steps_per_epoch", "save_best")
 _UNNAMED = "an unnamed study"  # until its environment is known
+_DESCRIPTION = """\
+Search for hyperparameters by successive halving: many configurations run for a few epochs,
+and the best of them continue, exactly, instead of starting again. The best few and the
+default then run on fresh seeds. The same command again continues an interrupted study."""
 _EPILOG = """
 spaces:
   --space pi_lr=log:1e-4:1e-2 clip_ratio=0.1:0.3 train_v_iters=int:5:80 minibatch_size=64,128,256
@@ -82,10 +86,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="spinup tune",
         usage="spinup tune ALGO --env ENV [--space ARGUMENT=VALUES ...] [options] [flags of ALGO]",
-        description="Search for hyperparameters by successive halving: many configurations run "
-        "for a few epochs, and the best of them continue, exactly, instead of starting again. The "
-        "best few and the default then run on fresh seeds. The same command again continues an "
-        "interrupted study.",
+        description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
