@@ -27,7 +27,7 @@ def rung_epochs(epochs: int, rungs: int, eta: int) -> list[int]:
 
 
 def rung_sizes(trials: int, rungs: int, eta: int) -> list[int]:
-    """Return how many configurations each rung has, without a default that would be dropped."""
+    """Return how many configurations each rung has; from the second on, the default is one more."""
     return [max(1, trials // eta**i) for i in range(rungs)]
 
 
@@ -49,11 +49,11 @@ def ranked(scores: Mapping[str, float | None]) -> list[str]:
 
 
 def survivors(scores: Mapping[str, float | None], keep: int) -> list[str]:
-    """Return the best `keep` names, in the order of `scores`, and the default.
+    """Return the best `keep` names besides the default, in the order of `scores`, and the default.
 
     A configuration that diverged never survives, except for the default.
     """
-    best = set(ranked(scores)[:keep])
+    best = set([name for name in ranked(scores) if name != DEFAULT][:keep])
     return [
         name
         for name, score in scores.items()
@@ -66,18 +66,18 @@ def promotable(rung: Mapping[str, float | None], promoted: Sequence[str], eta: i
 
     Of the configurations that have finished the rung, the best 1/eta may, and the default.
     """
-    count = len(rung) // eta
-    best = [name for name in ranked(rung)[:count] if rung[name] is not None]
-    if DEFAULT in rung and DEFAULT not in best:
+    order = [name for name in ranked(rung) if name != DEFAULT]
+    best = [name for name in order[: len(order) // eta] if rung[name] is not None]
+    if DEFAULT in rung:
         best.append(DEFAULT)
     return [name for name in best if name not in promoted]
 
 
 def full_runs(trials: int, rungs: int, eta: int, epochs: int) -> float:
-    """Return the cost of the tuning, per seed, in runs of full length, at most."""
+    """Return the cost of the tuning, per seed, in runs of full length."""
     ends, sizes = rung_epochs(epochs, rungs, eta), rung_sizes(trials, rungs, eta)
     total, start = 0.0, 0
     for i, (end, size) in enumerate(zip(ends, sizes, strict=True)):
-        total += (size + (i > 0)) * (end - start) / epochs  # the default may be one more
+        total += (size + (i > 0)) * (end - start) / epochs  # the default is one more
         start = end
     return total

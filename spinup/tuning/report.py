@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from spinup import __version__
 from spinup.analysis.comparison import compare_scores, short
 from spinup.runs.config import as_json
 from spinup.runs.files import atomic_write
+from spinup.runs.screen import columns
 from spinup.tuning import halving
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.importance import importance
@@ -139,24 +141,19 @@ def _of_rival(pair: Mapping[str, Any]) -> str:
 def text(study: Study, result: Mapping[str, Any]) -> str:
     """Return what the command prints at its end."""
     s = study.settings
-    lines = [
-        "-" * 80,
-        *head(study, result),
-        "",
-        *table(result, s.test_seeds),
-        "",
-        result["verdict"],
-    ]
+    width = min(100, columns())
+    lines = ["-" * 80, *head(study, result), "", *table(result, s.test_seeds), ""]
+    lines += textwrap.wrap(result["verdict"], width)
     note = lucky(result)
     if note:
-        lines += ["", note]
+        lines += ["", *textwrap.wrap(note, width)]
     lines += ["", *chances(result)]
     folder = study.folder
     algo = s.algo.removesuffix("_pytorch")
     lines += ["", "To train with the winner:"]
     lines += [f"    {spinup_command(algo, '--preset', str(folder / PRESET))}"]
-    if s.test_seeds:
-        tested = [n for n, row in result["configurations"].items() if "test_seeds" in row]
+    tested = [n for n, row in result["configurations"].items() if "test_seeds" in row]
+    if len(tested) > 1:
         places = [str(folder / "test" / name) for name in tested]
         lines += ["To compare the fresh runs in full:"]
         lines += [f"    {spinup_command('compare', *places)}"]

@@ -244,7 +244,8 @@ class Study:
         if not todo:
             return
         left = "" if len(todo) == len(jobs) else f", {len(todo)} of them not done yet"
-        self.say(f"{title[0].upper()}{title[1:]}: {len(jobs)} runs{left}.")
+        many = "1 run" if len(jobs) == 1 else f"{len(jobs)} runs"
+        self.say(f"{title[0].upper()}{title[1:]}: {many}{left}.")
         failures = self.launch(title, todo, None)
         self.check(jobs, epochs, failures)
 
@@ -385,7 +386,7 @@ class Study:
         if not s.test_seeds:
             return {}
         jobs = self.jobs("test", names, s.fresh_seeds, None)
-        self.complete(f"test on {s.test_seeds} fresh seeds", jobs, s.epochs)
+        self.complete(f"test on fresh seeds ({s.test_seeds} each)", jobs, s.epochs)
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
         for name in names:
             for seed in s.fresh_seeds:

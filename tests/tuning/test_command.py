@@ -68,7 +68,7 @@ def test_the_estimate_names_rungs_time_and_disk_and_creates_nothing(capsys):
     assert run.main([*line.split(), "--num_workers", "2", "--dry_run"]) == 0
     said = capsys.readouterr().out
     rows = [row.split()[:3] for row in said.splitlines() if re.match(r"\s*(1|2|test) ", row)]
-    # the default may be a fourth configuration of the second rung
+    # the default is a fourth configuration of the second rung
     assert rows == [["1", "3", "18"], ["2", "9", "8"], ["test", "9", "30"]]
     assert "on disk at once" in said and "Nothing was created." in said
     assert "q_lr" in said  # the shipped space

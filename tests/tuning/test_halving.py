@@ -9,7 +9,7 @@ def test_27_configurations_at_eta_3_cost_7_runs_when_runs_continue():
     assert halving.default_rungs(27, 3, 250) == 3
     assert halving.rung_epochs(250, 3, 3) == [28, 84, 250]
     assert halving.rung_sizes(27, 3, 3) == [27, 9, 3]
-    # 3 + 2 + 2, and a default that would have been dropped runs for the other 8/9
+    # 3 + 2 + 2, and the default runs for the other 8/9
     assert halving.full_runs(27, 3, 3, 270) == pytest.approx(7 + 8 / 9)
 
 
@@ -27,6 +27,7 @@ def test_the_best_survive_and_the_default_always_does():
     scores = {"default": 0.0, "a": 3.0, "b": None, "c": 5.0, "d": 3.0}
     assert halving.ranked(scores) == ["c", "a", "d", "default", "b"]
     assert halving.survivors(scores, 2) == ["default", "a", "c"]
+    assert halving.survivors({"default": 9.0, "a": 3.0, "b": 4.0}, 1) == ["default", "b"]
     assert halving.survivors({"default": None, "a": None, "b": 1.0}, 3) == ["default", "b"]
 
 
@@ -40,4 +41,5 @@ def test_asynchronously_one_of_eta_may_continue_and_none_twice():
     assert halving.promotable(rung, [], 3) == []
     rung |= {"default": 0.0, "c": None}
     assert halving.promotable(rung, [], 3) == ["b", "default"]
+    assert halving.promotable({"default": 9.0, "a": 1.0, "b": 2.0}, [], 3) == ["default"]
     assert halving.promotable(rung, ["b"], 3) == ["default"]
