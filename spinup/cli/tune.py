@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,14 +70,16 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     except Waiting as waiting:
         print(waiting, flush=True)
         return 0
+    except (KeyboardInterrupt, SystemExit):  # the runs have saved their state
+        said = f"Stopped. This command continues the study:\n    {study.command}"
+        print(said, file=sys.stderr, flush=True)
+        raise
     figure.draw(study, result)
     print(report.text(study, result), flush=True)
     return 0
 
 
 def _words(argv: Sequence[str] | None) -> list[str]:
-    import sys
-
     return list(sys.argv[2:] if argv is None else argv)
 
 
@@ -333,7 +336,8 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         seconds = runs * (here.seconds - (cost(start).seconds if start else 0.0) + 2.0)
         # Dropped runs keep their tables and policies, and lose their replay buffers.
         disk = kept + runs * here.disk
-        small = here.disk - (0 if row.on_policy else 2 * here.memory)
+        keeps = row.on_policy or s.asynchronous  # there, runs are dropped only at the end
+        small = here.disk - (0 if keeps else 2 * here.memory)
         kept += max(0, runs - (sizes[i + 1] * s.seeds if i + 1 < s.rungs else 0)) * max(0, small)
         peak, total, start = max(peak, disk), total + seconds, end
         rows.append(

@@ -212,7 +212,8 @@ def table(result: Mapping[str, Any], test_seeds: int) -> list[str]:
         )
         for r in [header, *rows]
     ]
-    legend = "(* the winner; tuning: mean over the seeds that chose; test: IQM over fresh seeds)"
+    legend = "(* the winner; tuning: mean over the seeds that chose"
+    legend += "; test: IQM over fresh seeds)" if test_seeds else ")"
     return [*(line.rstrip() for line in shown), legend]
 
 
@@ -255,7 +256,8 @@ def chances(result: Mapping[str, Any]) -> list[str]:
     lines = ["What mattered in the first rung (0 to 1; p: how often chance gives as much):"]
     for key, entry in found:
         way = {1: "higher was better", -1: "lower was better", 0: "by choice"}[entry["direction"]]
-        sure = "" if entry["p"] <= 0.05 else ", may be chance"
+        way = way if entry["effect"] else "no difference seen"
+        sure = "" if entry["p"] <= 0.05 or not entry["effect"] else ", may be chance"
         lines.append(f"  {key:<24}{entry['effect']:.2f}  p = {entry['p']:.2g}  {way}{sure}")
     return lines
 
@@ -341,6 +343,8 @@ def write_preset(path: Path, study: Study, result: Mapping[str, Any]) -> None:
     preset: dict[str, Any] = {"env": flat.pop("env_name", None)}
     for key, value in flat.items():
         outer, _, inner = key.partition(":")
+        if outer in ("logger_kwargs", "progress"):
+            continue  # how these runs were logged
         if inner:
             preset.setdefault(outer, {})[inner] = value
         else:

@@ -110,6 +110,10 @@ class Waiting(Exception):
 Launch = Callable[[str, Sequence[Job], Callable[[Job], Sequence[Job]] | None], dict[str, str]]
 
 
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
 @dataclass
 class Study:
     """One study in its folder; `run` does everything that is not done yet."""
@@ -120,7 +124,7 @@ class Study:
     launch: Launch
     threads: int = 1
     command: str = ""
-    say: Callable[[str], None] = print
+    say: Callable[[str], None] = _say
     trials: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> values
     rungs: list[dict[str, Any]] = field(default_factory=list)
     _launch_name: str = field(default_factory=lambda: secrets.token_hex(8))

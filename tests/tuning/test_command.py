@@ -75,6 +75,16 @@ def test_the_estimate_names_rungs_time_and_disk_and_creates_nothing(capsys):
     assert list(Path().iterdir()) == []
 
 
+def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
+    def interrupted(title, jobs, more=None, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spinup.tuning.launching.launch", interrupted)
+    assert run.main(TINY.split()) == 130
+    said = capsys.readouterr().err
+    assert "This command continues the study" in said and "pi_lr=log:1e-3:1e-1" in said
+
+
 def test_slurm_submits_a_rung_and_the_same_command_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     line = [*TINY.split(), "--executor", "slurm"]

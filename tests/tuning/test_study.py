@@ -173,7 +173,8 @@ def test_a_default_that_wins_is_said_to_win(study_in, tmp_path):
     assert winner == DEFAULT and names[-1] == DEFAULT and len(names) == 2
     assert "default, which therefore wins" in result["verdict"]
     report.write_preset(tmp_path / "preset.json", study, result)
-    assert json.loads((tmp_path / "preset.json").read_text())["pi_lr"] == 0.01
+    preset = json.loads((tmp_path / "preset.json").read_text())
+    assert preset["pi_lr"] == 0.01 and "logger_kwargs" not in preset
 
 
 def test_a_study_without_a_test_claims_nothing(study_in, tmp_path):

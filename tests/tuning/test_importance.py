@@ -1,0 +1,32 @@
+"""The importance of an argument: what it finds, what it calls chance."""
+
+import numpy as np
+
+from spinup.tuning.importance import importance, rank
+from spinup.tuning.spaces import read_space
+
+
+def test_an_argument_that_decides_is_told_from_those_that_do_not():
+    rng = np.random.default_rng(0)
+    space = read_space(["a=0.5:1.5", "b=0.5:1.5", "c=x,y,z"], lambda key, value, typed: value)
+    values = {f"t{i}": {"a": rng.random(), "b": rng.random(), "c": "xyz"[i % 3]} for i in range(24)}
+    scores = {name: -v["a"] + 0.01 * rng.random() for name, v in values.items()}
+    found = importance(space, values, scores)
+    assert found["a"]["effect"] > 0.95 and found["a"]["direction"] == -1
+    assert found["a"]["p"] < 0.01 < min(found["b"]["p"], found["c"]["p"])
+    by_choice = {name: float("yzx".index(v["c"])) for name, v in values.items()}
+    found = importance(space, values, by_choice)
+    assert found["c"]["effect"] == 1.0 and found["c"]["direction"] == 0 and found["c"]["p"] < 0.01
+    assert importance(space, values, scores) == importance(space, values, scores)
+
+
+def test_configurations_that_diverged_are_the_worst_and_ties_share_a_rank():
+    assert rank([3.0, 1.0, 3.0]).tolist() == [1.5, 0.0, 1.5]
+    space = read_space(["a=0:1"], lambda key, value, typed: value)
+    values = {f"t{i}": {"a": i / 10} for i in range(10)}
+    scores = {f"t{i}": None if i > 6 else float(i) for i in range(10)}
+    low = importance(space, values, scores)["a"]
+    scores |= {"t7": 7.0, "t8": 8.0, "t9": 9.0}
+    assert low["effect"] < importance(space, values, scores)["a"]["effect"] == 1.0
+    flat = importance(space, values, dict.fromkeys(values, 1.0))["a"]
+    assert flat == {"effect": 0.0, "direction": 0, "p": 1.0}
