@@ -431,7 +431,7 @@ def gallery(algo: str) -> str:
         f"![Columns of healthy runs of {algo.upper()} over training: median and range of three seeds; below each "
         f"panel, its lowest and highest value]({UP}/docs/figures/gallery-{algo}.svg)",
         "",
-        f"Three seeds of the presets for {names}, from their first epoch to their last. The table has the range in which nine of "
+        f"Three seeds of the {'presets' if len(tasks) > 1 else 'preset'} for {names}, from their first epoch to their last. The table has the range in which nine of "
         "ten epochs were, without the first fifth of a run; for the return, in its last fifth. Ranges of other tasks "
         "and settings differ: a value outside tells you where to look, and the last column which rule of "
         f"[`spinup doctor`]({UP}/docs/debug/doctor.md) looks there for you.{note}",
