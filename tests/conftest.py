@@ -20,6 +20,17 @@ os.environ.pop("SPINUP_DATA_DIR", None)  # a developer's own setting must not af
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+
+def _fsync(file):
+    """Tests kill processes, never the machine: no file needs to reach the disk, which takes long.
+
+    Processes that a test starts with a new interpreter have the real `os.fsync`.
+    """
+    os.fstat(file if isinstance(file, int) else file.fileno())  # a wrong descriptor still raises
+
+
+os.fsync = _fsync
+
 # Shared machines may stall for longer than Hypothesis' deadline. The examples are the same every
 # time, so that a failure can be repeated.
 settings.register_profile("spinup", deadline=None, derandomize=True)
@@ -81,12 +92,7 @@ def train(algo, folder, env=None, **changes):
     if "actor_critic" in changes:
         settings["ac_kwargs"] = changes.get("ac_kwargs", {})
     logger = {"output_dir": str(folder), "quiet": True}
-    # These runs need not survive a crash, and waiting for the disk takes a third of their time.
-    fsync, os.fsync = os.fsync, lambda descriptor: None
-    try:
-        return function(env_fn, logger_kwargs=logger, **settings)
-    finally:
-        os.fsync = fsync
+    return function(env_fn, logger_kwargs=logger, **settings)
 
 
 class _Runs:

@@ -564,6 +564,7 @@ def serve():
     `{"wait": pid, "seconds": s}` with the exit status as `os.waitpid` has it, None if it took
     longer (and was killed then).
     """
+    os.fsync = os.fstat  # the machine does not crash, and waiting for the disk takes long
     with contextlib.redirect_stdout(sys.stderr):
         warm_up("warm_up")
     gc.freeze()  # what exists now stays shared with the children

@@ -170,7 +170,7 @@ def test_a_full_disk_is_one_sentence_with_the_file_and_what_was_kept(
         )
 
     init, own = EpochLogger.__init__, os
-    # `tiny_runs.train` turns fsync off, so it is not the one of `os` that fails here
+    # the modules that write these files, and nothing else of this process
     for module in (files, tables):
         monkeypatch.setattr(module, "os", types.SimpleNamespace(**{**vars(own), "fsync": full}))
     with pytest.raises(SpinupError, match="No space left on device") as error:
