@@ -302,8 +302,8 @@ def _beginning(study: Any) -> str:
     return (
         f"Tuning {s.algo} on {s.base['env_name']} in {study.folder}\n{space}{few}\n"
         f"{s.trials - missing} configurations with {s.seeds} seed{'s' * (s.seeds > 1)} each cost "
-        f"as much as {runs * s.seeds:.1f} full runs (instead of {(s.trials - missing) * s.seeds}); "
-        f"the test on fresh seeds takes {_test_runs(s)} more."
+        f"as much as {runs * s.seeds:.1f} full runs (instead of {(s.trials - missing) * s.seeds})"
+        + (f"; the test on fresh seeds takes {_test_runs(s)} more." if s.test_seeds else ".")
     )
 
 

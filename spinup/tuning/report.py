@@ -156,7 +156,7 @@ def text(study: Study, result: Mapping[str, Any]) -> str:
     if len(tested) > 1:
         places = [str(folder / "test" / name) for name in tested]
         lines += ["To compare the fresh runs in full:"]
-        lines += [f"    {spinup_command('compare', *places)}"]
+        lines += [f"    {spinup_command('compare', *places, '-l', *tested)}"]
     lines += [f"The whole report is in {folder / 'report.md'}.", "-" * 80]
     return "\n".join(lines)
 
