@@ -294,8 +294,9 @@ GALLERY: dict[str, tuple[Metric, ...]] = {
         ),
         Metric(
             "AverageQVals",
-            "Above 0 with rewards of -1 and 0: a copy's reward or `done` is wrong. Stays at -1 / (1 - gamma): no "
-            "success has ever been replayed",
+            "Above 0 with rewards of -1 and 0, before goals are reached: a copy's reward or `done` is wrong. A little above "
+            "0 where every goal is reached is an overestimate, and harmless. Stays at -1 / (1 - gamma): no success has "
+            "ever been replayed",
             ("S30", "S29"),
             scaled=True,
         ),
