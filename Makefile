@@ -28,7 +28,7 @@ help: ## show this list
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
-	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib || true
+	$(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib || true
 	touch $@
 
 train: $(STAMP) ## train PPO on CartPole; saves a learning curve and a clip of the agent
