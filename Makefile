@@ -24,7 +24,7 @@ help: ## show this list
 .venv: $(STAMP) ## make or update the virtual environment
 
 # The stamp is written last, so that an interrupted install is repeated. pip compiles on one core,
-# compileall on all of them; it fails on the examples for Python 2 that some packages contain.
+# compileall on all of them; it fails because some packages have files that do not compile.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
