@@ -279,7 +279,7 @@ def _space(
             )
         if key in cli.RUN_KEYS or outer == "slurm_options":
             raise SpinupError(f"'{typed}' is not an argument of {algo}: it says how to run it")
-        value = value_of(key, value, parameter_of(function, key, typed), backend, typed)
+        value = value_of(key, value, parameter_of(function, key, key), backend, typed)
         if key == "ac_kwargs:hidden_sizes" and is_width(value):
             return [value] * len(usual_sizes(function) or (64, 64))
         return value

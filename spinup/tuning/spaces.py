@@ -136,7 +136,7 @@ def _read_file(word: str) -> dict[str, Any]:
 
 def read_dimension(key: str, given: Any, check: Check) -> Dimension:
     """Read the values of one argument: a text as typed, or a list of choices from a file."""
-    typed = f"{key} in the space"
+    typed = key
     text = given if isinstance(given, str) else json.dumps(given)
     if isinstance(given, str):
         match = _RANGE.fullmatch(given)

@@ -24,6 +24,8 @@ SAY = {
     "ppo.exp_clip": "0.02",
     "ddpg.exp_act_noise": "unclear",
     "sac.exp_alpha": "10",
+    "acer.exp_c": "unclear",
+    "her.exp_bitflip": "4",
     "dqn.exp_equal_actions": "rises",
     "workflow.exp_seeds": "20",
 }
@@ -61,15 +63,8 @@ def test_the_training_function_takes_the_arguments(task):
     assert "env_fn" not in given and given | varied <= known
 
 
-def test_at_least_four_experiments_have_shipped_runs():
-    assert sum(recorded.exists(task.id) for task in EXPERIMENTS) >= 4
-
-
 @every_experiment
 def test_shipped_runs_answer_the_question(task, tmp_path, capsys):
-    if not recorded.exists(task.id):
-        assert task.id not in SAY
-        return
     size = recorded.FOLDER.joinpath(f"{task.id}.json").stat().st_size
     assert size < 200_000
     task.take_recorded(tmp_path / "recorded")
