@@ -218,8 +218,8 @@ class Site:
         texts = {page: self.text(page, path) for page, path in sorted(self.pages.items())}
         for algo in ALGORITHMS:
             page = f"algorithms/{algo}"
-            faults = generated.what_goes_wrong(algo)
-            texts[page] += "\n" + self.links(faults, page, f"docs/{page}.md")
+            more = f"{generated.worked_run(algo)}\n{generated.what_goes_wrong(algo)}"
+            texts[page] += "\n" + self.links(more, page, f"docs/{page}.md")
         for page, text in generated.pages(ALGORITHMS, GRAPH_MODE).items():
             texts.setdefault(page, self.links(text, page, f"docs/{page}.md"))
         decisions = [(page, title(text)) for page, text in texts.items() if page.startswith("adr/")]

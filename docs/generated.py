@@ -1,17 +1,21 @@
 """Pages of the site that are made from data and docstrings: results, presets and the reference.
 
-`what_goes_wrong` makes a section of an algorithm's page from the bug zoo.
+`worked_run` makes a section of an algorithm's page from the healthy corpus, and `what_goes_wrong`
+one from the bug zoo.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+
+import galleries  # noqa: E402, docs/galleries.py
 
 from spinup.exercises import zoo  # noqa: E402
 
@@ -158,6 +162,109 @@ prints this list, and [the benchmarks](../spinningup/bench.md) show the learning
 |---|---|---|---|
 {table}
 """
+
+
+# -------------------------------------------------------------------------------------- worked runs
+
+# algorithm -> environment of the corpus, seed, and how to read the run
+WORKED = {
+    "reinforce": (
+        "CartPole-v1",
+        1,
+        "The return rises, falls back to a third (epoch 49), and rises again: an update uses the returns of one epoch, and their noise with it. The "
+        "baseline moves with the return. When every episode lasts 500 steps, the baseline is the value of every state, the differences to it are nearly 0, and so is KL: "
+        "nothing is left to learn. Of the three seeds of the corpus, one does not recover from such a fall, which [doctor](../debug/doctor.md) "
+        "reports.",
+    ),
+    "vpg": (
+        "CartPole-v1",
+        0,
+        "The first update is by far the largest (KL), because the advantages still come from a value function that knows nothing (ExplVarOld is 0). "
+        "When every episode lasts 500 steps, the value is 100 = 1 / (1 - 0.99) everywhere and the loss of the value function is nearly 0. Explained variance "
+        "far below 0 is healthy there: all returns are equal, so there is no variance to explain.",
+    ),
+    "trpo": (
+        "CartPole-v1",
+        0,
+        "KL stays between 0.0045 and delta = 0.01 in every epoch, from the first to the last: that is the trust region at work, and a KL far below it would "
+        "be the first thing to look into. The line search accepts the full step (BacktrackIters is 0), and the surrogate gains in every epoch. Only when the "
+        "task is solved does explained variance turn negative, for lack of variance.",
+    ),
+    "ppo": (
+        "Acrobot-v1",
+        0,
+        "In the first epoch no episode ends early, and the return is -500. While the policy learns, a tenth to a fifth of the ratios are clipped and KL is near 0.01; "
+        "both fall to nearly 0 at the end because the learning rates are annealed. Explained variance rises from 0 to above 0.5: the value function has learned to tell good "
+        "states from bad ones. Entropy falls steadily, and last, which is the right order.",
+    ),
+    "ddpg": (
+        "Pendulum-v1",
+        0,
+        "Q falls before it rises: at first the critic knows of no costs, and QBias says that it promises 570 more than the episodes then return. By the third epoch "
+        "the test return is near its best, while LossQ and Q still move; a critic need not be right in value to rank actions. The target network comes "
+        "closer and closer to the critic (TargDrift).",
+    ),
+    "td3": (
+        "Pendulum-v1",
+        0,
+        "It begins more slowly than DDPG: the policy is updated half as often, and the smaller of two critics is careful. The sign that this works is QBias, "
+        "which ends slightly *below* 0: the critic promises a little less than it gets. LossQ grows at the end because the returns spread, not because "
+        "training diverges: Q itself stands still.",
+    ),
+    "sac": (
+        "Pendulum-v1",
+        0,
+        "LogPi begins below 0, a wide distribution, and rises as the policy commits itself; it stays far from the values above 2 or 3 that would mean a collapsed "
+        "policy. The test return is near its best in the third epoch. LossQ grows with the variety of states and returns in the buffer, while the bias "
+        "of Q shrinks from 630 to about 0.",
+    ),
+    "dqn": (
+        "CartPole-v1",
+        0,
+        "Q rises towards 100 = 1 / (1 - 0.99), the value of never falling, and stops below it. Single estimates reach 105 (MaxQVals), a little more than "
+        "is possible; an average above 100 would be overestimation. After the start, the loss falls although the values grow, and the target network drifts less and less from the critic. A quarter of the hidden units never fire; that "
+        "is usual for ReLU.",
+    ),
+    "acer": (
+        "Pendulum-v1",
+        0,
+        "Nothing seems to happen for four epochs, but LossQ has fallen by a factor of 100 by then: the critic comes first, and the return follows. "
+        "Hardly any importance weight is truncated (ClipFrac about 1 %), so replayed data is close enough to the policy. Entropy is constant by "
+        "design: with continuous actions, the standard deviation is fixed.",
+    ),
+    "her": (
+        "BitFlip-v0",
+        0,
+        "After one epoch, 70 % of the goals are reached in tests, but only 2 % in training, which explores: one wrong flip spoils an episode. Q is negative, "
+        "since every step costs 1 until the goal is reached, and its size is about the number of flips that are missing. It promises a little too much (QBias), less "
+        "and less. What happens without hindsight is in the table of details above.",
+    ),
+}
+
+
+def worked_run(algo: str) -> str:
+    """Return a section that reads one run of the healthy corpus aloud."""
+    env, seed, reading = WORKED[algo]
+    run = galleries.corpus(algo)[env][seed]
+    last = len(run["Epoch"]) - 1
+    chosen = sorted({0, last // 8, last // 4, last // 2, last})
+    head = " | ".join(f"epoch {epoch}" for epoch in chosen)
+    lines = [f"| | {head} |", "|---|" + "---:|" * len(chosen)]
+    for metric in galleries.GALLERY[algo]:
+        values = [run[metric.column][epoch] for epoch in chosen]
+        cells = " | ".join("-" if math.isnan(v) else galleries.brief(v) for v in values)
+        lines.append(f"| `{metric.column}` | {cells} |")
+    steps = int(run["TotalEnvInteracts"][-1])
+    return "\n\n".join(
+        [
+            "## A worked run",
+            f"`spinup {algo} --preset {env} --seed {seed} --epochs {last + 1}` trains for {steps:,} steps. These are five of its {last + 1} epochs, from "
+            f"`benchmarks/results/corpus/{algo}-{env}-s{seed}`. Your numbers will differ a little on another machine.",
+            "\n".join(lines),
+            reading,
+            "",
+        ]
+    )
 
 
 # ----------------------------------------------------------------------------------------- bug zoo

@@ -201,3 +201,37 @@ def test_a_detail_changes_what_its_table_says(galleries):
         assert given <= known.keys(), detail.id
         if detail.mutant:
             assert detail.algo in zoo.find(detail.mutant).algorithms
+
+
+# -------------------------------------------------------------------------------------- worked runs
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_worked_run_shows_the_columns_of_the_gallery(script, galleries, algo):
+    generated = script("generated")
+    text = generated.worked_run(algo)
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", text, re.M)
+    assert [name for name, _ in rows] == [metric.column for metric in galleries.GALLERY[algo]]
+    assert all(cells.count("|") == 4 for _, cells in rows)
+    assert f"`spinup {algo} --preset" in text and generated.WORKED[algo][2] in text
+
+
+def test_what_the_readings_say_is_in_the_data(script, galleries):
+    runs = {}
+    for algo, (env, seed, _) in script("generated").WORKED.items():
+        runs[algo] = galleries.corpus(algo)[env][seed]
+    assert min(runs["reinforce"]["AverageEpRet"][40:60]) < 180
+    assert runs["reinforce"]["AverageEpRet"][-1] == 500 and runs["reinforce"]["KL"][-1] < 1e-6
+    assert max(runs["vpg"]["KL"]) == runs["vpg"]["KL"][0]
+    assert runs["vpg"]["AverageVVals"][-1] == pytest.approx(100, abs=0.5)
+    assert min(runs["trpo"]["KL"]) > 0.0044 and max(runs["trpo"]["KL"]) < 0.01
+    assert max(runs["trpo"]["BacktrackIters"]) == 0 and min(runs["trpo"]["SurrGain"]) > 0
+    assert runs["ppo"]["MaxEpRet"][0] == -500 and runs["ppo"]["KL"][-1] < 1e-4
+    assert round(runs["ddpg"]["QBias"][0], -1) == 570
+    assert -20 < runs["td3"]["QBias"][-1] < 0
+    assert max(runs["sac"]["AverageLogPi"]) < 1 and runs["sac"]["QBias"][0] > 600
+    assert max(runs["dqn"]["AverageQVals"]) < 100 and round(max(runs["dqn"]["MaxQVals"])) == 105
+    assert runs["acer"]["LossQ"][0] / runs["acer"]["LossQ"][3] > 90
+    assert len({round(x, 3) for x in runs["acer"]["Entropy"]}) == 1
+    assert runs["her"]["TestSuccessRate"][0] == pytest.approx(0.7, abs=0.01)
+    assert runs["her"]["SuccessRate"][0] < 0.025
