@@ -121,6 +121,12 @@ TD_ERROR = Metric(
     ("S22", "S23"),
     scaled=True,
 )
+CLIPPED = Metric(
+    "ActClipped",
+    "Near 1: the policy has run into the bounds and gets no gradient there; look at the scale of rewards and "
+    "observations",
+    ("C7",),
+)
 DRIFT = Metric(
     "TargDrift",
     "0: the target is the network itself. Large and growing: the target does not follow; check the direction of "
@@ -211,12 +217,7 @@ GALLERY: dict[str, tuple[Metric, ...]] = {
         q_values("AverageQVals"),
         LOSS_Q,
         Q_BIAS,
-        Metric(
-            "ActClipped",
-            "Near 1: the policy has run into the bounds and gets no gradient there; look at the scale of rewards and "
-            "observations",
-            ("C7",),
-        ),
+        CLIPPED,
         DRIFT,
     ),
     "td3": (
@@ -224,12 +225,7 @@ GALLERY: dict[str, tuple[Metric, ...]] = {
         q_values("AverageQ1Vals"),
         LOSS_Q,
         Q_BIAS,
-        Metric(
-            "ActClipped",
-            "Near 1: the policy has run into the bounds and gets no gradient there; look at the scale of rewards and "
-            "observations",
-            ("C7",),
-        ),
+        CLIPPED,
         DRIFT,
     ),
     "sac": (
