@@ -64,7 +64,8 @@ def counted(one: Examination) -> str:
 def _one(one: Examination, show_skipped: bool) -> Iterator[str]:
     record = one.record
     algo = one_line(record.algo or "unknown algorithm")
-    about = f"{algo}, {env_of(record.config)}, {record.rows} epochs"
+    many = "1 epoch" if record.rows == 1 else f"{record.rows} epochs"
+    about = f"{algo}, {env_of(record.config)}, {many}"
     yield f"{printable(record.folder)} ({about}): {counted(one)}"
     for finding in one.findings:
         epochs = ""

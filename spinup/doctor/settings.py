@@ -63,7 +63,8 @@ def _schedule(run: Record) -> Found | None:
             f"replay_size is {given('replay_size'):g}, less than five episodes of {longest:g} steps"
         )
     if run.on_policy and epochs < 30 and run.rows >= epochs:
-        faults.append(f"the run has {epochs:g} epochs, and the policy is updated once per epoch")
+        many = "1 epoch" if epochs == 1 else f"{epochs:g} epochs"
+        faults.append(f"the run has {many}, and the policy is updated once per epoch")
     return Found("; ".join(faults)) if faults else None
 
 
