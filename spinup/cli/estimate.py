@@ -259,7 +259,7 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
         places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
         lines = _table([("directory", "what happens"), *places])
         return "\n".join([*lines, "", f"The cost of {algo} is unknown. Nothing was created."])
-    meter = _Meter(row, max(1, process_count(ready.num_cpu)))
+    meter = Meter(row, max(1, process_count(ready.num_cpu)))
     table: list[tuple[str, ...]] = [("directory", "what happens", "memory", "disk", "time")]
     left: list[Cost] = []
     for job in jobs:
@@ -274,7 +274,7 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
     return "\n".join([*_table(table), "", *_summary(left, len(jobs), ready.launch, where, meter)])
 
 
-class _Meter:
+class Meter:
     """Estimates the cost of runs; runs with equal cost per step share a calibration."""
 
     def __init__(self, algo: registry.Algorithm, processes: int) -> None:
@@ -357,7 +357,7 @@ def _fate(job: Job, alone: bool) -> tuple[str, float]:
 
 
 def _summary(
-    left: Sequence[Cost], count: int, launch: Mapping[str, Any], where: Path, meter: _Meter
+    left: Sequence[Cost], count: int, launch: Mapping[str, Any], where: Path, meter: Meter
 ) -> list[str]:
     if not left:
         return [f"Nothing to do: all {count} runs are already done."]
@@ -382,7 +382,7 @@ def _summary(
         meter.basis(),
         "Nothing was created.",
     ]
-    available, free = available_memory(), shutil.disk_usage(_existing(where)).free
+    available, free = available_memory(), shutil.disk_usage(existing(where)).free
     if executor == "local" and available is not None and memory > available:
         lines.insert(1, f"Warning: only {size_text(available)} of memory is free.")
     if disk > free:
@@ -390,7 +390,7 @@ def _summary(
     return lines
 
 
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
     path = path.absolute()
     return next(p for p in (path, *path.parents) if p.exists())
 

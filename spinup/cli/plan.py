@@ -52,8 +52,8 @@ from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
+from spinup.utils.json_objects import read_object
 from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, proc_id, under_launcher
-from spinup.utils.reading import read_json
 
 __all__ = [
     "NOT_FLAGS",
@@ -107,17 +107,7 @@ class Plan:
 
 def read_preset(path: str | Path) -> dict[str, Any]:
     """Read the JSON object in a preset file."""
-    try:
-        preset = read_json(path)
-    except FileNotFoundError as error:
-        raise SpinupError(f"the preset '{path}' does not exist") from error
-    except OSError as error:
-        raise SpinupError(f"the preset '{path}' cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise SpinupError(f"the preset '{path}' is not valid JSON: {error}") from error
-    if not isinstance(preset, dict):
-        raise SpinupError(f"the preset '{path}' must contain one JSON object of arguments")
-    return preset
+    return read_object(path, "preset", "arguments")
 
 
 def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:

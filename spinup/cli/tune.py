@@ -270,16 +270,16 @@ def _space(
         key = ALIASES.get(key, key)
         return key if key in known else same(key, known) or key
 
-    def check(key: str, value: Any, typed: str) -> Any:
+    def check(key: str, value: Any) -> Any:
         outer = key.partition(":")[0]
         if outer in _FIXED or outer in ("logger_kwargs", "env_kwargs"):
             raise SpinupError(
-                f"'{typed}' cannot be searched: it must be the same for all runs, so set it with "
+                f"'{key}' cannot be searched: it must be the same for all runs, so set it with "
                 f"--{key}"
             )
         if key in cli.RUN_KEYS or outer == "slurm_options":
-            raise SpinupError(f"'{typed}' is not an argument of {algo}: it says how to run it")
-        value = value_of(key, value, parameter_of(function, key, key), backend, typed)
+            raise SpinupError(f"'{key}' is not an argument of {algo}: it says how to run it")
+        value = value_of(key, value, parameter_of(function, key, key), backend, key)
         if key == "ac_kwargs:hidden_sizes" and is_width(value):
             return [value] * len(usual_sizes(function) or (64, 64))
         return value
@@ -318,7 +318,7 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
 
     s = study.settings
     row = registry.get(s.algo.partition("_")[0])
-    meter = estimate._Meter(row, 1)
+    meter = estimate.Meter(row, 1)
     (cell,) = study.cells(halving.DEFAULT, [s.seed])
     settings = estimate.settings_of(cell, {"num_workers": 2, **ready.launch})
 
@@ -362,7 +362,7 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         meter.basis() + " They are those of the default configuration.",
         "Nothing was created.",
     ]
-    free = shutil.disk_usage(estimate._existing(study.folder)).free
+    free = shutil.disk_usage(estimate.existing(study.folder)).free
     if peak > free:
         lines.insert(-2, f"Warning: only {size_text(free)} is free on the disk of {study.folder}.")
     available = available_memory()

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.json_objects import read_object
 from spinup.utils.literals import parse_value
-from spinup.utils.reading import read_json
 
 SHIPPED = Path(__file__).with_name("spaces.json")
 DIGITS = 4  # significant digits of a sampled number: enough to try, and short enough to read
-# Checks and converts one value of an argument: (key, value, text for an error) -> value.
-Check = Callable[[str, Any, str], Any]
+# Checks and converts one value of an argument: (key, value) -> value.
+Check = Callable[[str, Any], Any]
 
 _SYNTAX = "write a range (0.1:0.3, log:1e-4:1e-2, int:5:80) or choices (64,128,256)"
 _RANGE = re.compile(r"(?:(?P<kind>log|int):)?(?P<low>[^:,\[\]]+):(?P<high>[^:,\[\]]+)")
@@ -120,74 +120,64 @@ def _read_file(word: str) -> dict[str, Any]:
             f"'{word}' does not say what to search: write ARGUMENT=VALUES, such as "
             "pi_lr=log:1e-4:1e-2, or name a .json file"
         )
-    try:
-        found = read_json(word)
-    except OSError as error:
-        raise SpinupError(f"the space '{word}' cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise SpinupError(f"the space '{word}' is not valid JSON: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(v, str | list) for v in found.values()):
-        raise SpinupError(
-            f"the space '{word}' must be one JSON object with a text such as "
-            '"log:1e-4:1e-2" or a list of choices for each argument'
-        )
+    content = 'a text such as "log:1e-4:1e-2" or a list of choices for each argument'
+    found = read_object(word, "space", content)
+    if not all(isinstance(value, str | list) for value in found.values()):
+        raise SpinupError(f"the space '{word}' must contain {content}")
     return found
 
 
 def read_dimension(key: str, given: Any, check: Check) -> Dimension:
     """Read the values of one argument: a text as typed, or a list of choices from a file."""
-    typed = key
     text = given if isinstance(given, str) else json.dumps(given)
     if isinstance(given, str):
         match = _RANGE.fullmatch(given)
         if match is not None:
-            return _read_range(key, text, match, check, typed)
-    choices = given if isinstance(given, list) else [parse_value(w) for w in _split(given, typed)]
+            return _read_range(key, text, match, check)
+    choices = given if isinstance(given, list) else [parse_value(w) for w in _split(given, key)]
     if not choices or any(choice == "" for choice in choices):
-        raise SpinupError(f"'{typed}' has no values: {_SYNTAX}")
+        raise SpinupError(f"'{key}' has no values: {_SYNTAX}")
     if len(choices) == 1:
         raise SpinupError(
-            f"'{typed}' has one value, {text}, so there is nothing to choose: {_SYNTAX}"
+            f"'{key}' has one value, {text}, so there is nothing to choose: {_SYNTAX}"
         )
-    values = [check(key, choice, typed) for choice in choices]
+    values = [check(key, choice) for choice in choices]
     if any(value in values[:i] for i, value in enumerate(values)):
-        raise SpinupError(f"'{typed}' has the same value twice in {text}: remove one")
+        raise SpinupError(f"'{key}' has the same value twice in {text}: remove one")
     return Dimension(key, text, choices=tuple(values))
 
 
-def _read_range(key: str, text: str, match: re.Match[str], check: Check, typed: str) -> Dimension:
+def _read_range(key: str, text: str, match: re.Match[str], check: Check) -> Dimension:
     ends = [parse_value(match[end]) for end in ("low", "high")]
     for end in ends:
         number = isinstance(end, int | float) and not isinstance(end, bool)
         if not number or not math.isfinite(end):
-            raise SpinupError(f"'{typed}' must be a range of numbers, not {text}: {_SYNTAX}")
-    low, high = (check(key, end, typed) for end in ends)
+            raise SpinupError(f"'{key}' must be a range of numbers, not {text}: {_SYNTAX}")
+    low, high = (check(key, end) for end in ends)
     whole = isinstance(low, int) and isinstance(high, int)
     if match["kind"] == "int" and not whole:
         if not float(low).is_integer() or not float(high).is_integer():
-            raise SpinupError(f"'{typed}' must have whole numbers as its ends, not {text}")
+            raise SpinupError(f"'{key}' must have whole numbers as its ends, not {text}")
         whole = True
     # 0:1 is a range of an argument that takes fractions as well
     if whole and match["kind"] != "int":
-        whole = not _takes_fractions(key, low, high, check, typed)
+        whole = not _takes_fractions(key, low, high, check)
     if not low < high:
-        raise SpinupError(f"'{typed}' must go from a lower to a higher number, not {text}")
+        raise SpinupError(f"'{key}' must go from a lower to a higher number, not {text}")
     if match["kind"] == "log" and low <= 0:
-        raise SpinupError(
-            f"'{typed}' cannot begin at {low} on a logarithmic scale: use one above 0"
-        )
+        raise SpinupError(f"'{key}' cannot begin at {low} on a logarithmic scale: use one above 0")
     return Dimension(key, text, float(low), float(high), match["kind"] == "log", whole)
 
 
-def _takes_fractions(key: str, low: float, high: float, check: Check, typed: str) -> bool:
+def _takes_fractions(key: str, low: float, high: float, check: Check) -> bool:
     try:
-        check(key, low + 0.5 * (high - low) + 0.25, typed)
+        check(key, low + 0.5 * (high - low) + 0.25)
     except SpinupError:
         return False
     return True
 
 
-def _split(text: str, typed: str) -> list[str]:
+def _split(text: str, key: str) -> list[str]:
     """Split at the commas outside of brackets."""
     words, depth = [""], 0
     for c in text:
@@ -197,5 +187,5 @@ def _split(text: str, typed: str) -> list[str]:
         else:
             words[-1] += c
     if depth:
-        raise SpinupError(f"'{typed}' has a bracket without its counterpart: {text}")
+        raise SpinupError(f"'{key}' has a bracket without its counterpart: {text}")
     return words

@@ -190,7 +190,7 @@ def test_estimates_are_true_within_a_small_factor(line, capsys, tmp_path):
     function = registry.load(words[0])
     ready = cli.plan(function, words[1:], "x")
     (cell,) = ready.grid.cells(function)
-    meter = estimate._Meter(registry.get(words[0]), 1)
+    meter = estimate.Meter(registry.get(words[0]), 1)
     expected = meter.cost(cell, estimate.settings_of(cell, {}))
     start = time.perf_counter()
     assert run.main([*words, "--exp_name", "x"]) == 0

@@ -118,7 +118,7 @@ def test_without_optuna_its_samplers_are_refused_with_the_extra(monkeypatch):
 
 
 def test_optuna_learns_from_the_first_rung_and_repeats_itself(study_in, tmp_path):
-    pytest.importorskip("optuna")
+    pytest.importorskip("optuna", reason="needs the extra 'tune'")
     options = {"sampler": "tpe", "trials": 8, "test_seeds": 0}
     words = ["pi_lr=log:1e-3:1e-1", "gamma=0.9,0.99", "num_envs=int:1:2"]
     first = study_in(tmp_path / "a", words=words, **options)

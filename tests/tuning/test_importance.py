@@ -8,7 +8,7 @@ from spinup.tuning.spaces import read_space
 
 def test_an_argument_that_decides_is_told_from_those_that_do_not():
     rng = np.random.default_rng(0)
-    space = read_space(["a=0.5:1.5", "b=0.5:1.5", "c=x,y,z"], lambda key, value, typed: value)
+    space = read_space(["a=0.5:1.5", "b=0.5:1.5", "c=x,y,z"], lambda key, value: value)
     values = {f"t{i}": {"a": rng.random(), "b": rng.random(), "c": "xyz"[i % 3]} for i in range(24)}
     scores = {name: -v["a"] + 0.01 * rng.random() for name, v in values.items()}
     found = importance(space, values, scores)
@@ -22,7 +22,7 @@ def test_an_argument_that_decides_is_told_from_those_that_do_not():
 
 def test_configurations_that_diverged_are_the_worst_and_ties_share_a_rank():
     assert rank([3.0, 1.0, 3.0]).tolist() == [1.5, 0.0, 1.5]
-    space = read_space(["a=0:1"], lambda key, value, typed: value)
+    space = read_space(["a=0:1"], lambda key, value: value)
     values = {f"t{i}": {"a": i / 10} for i in range(10)}
     scores = {f"t{i}": None if i > 6 else float(i) for i in range(10)}
     low = importance(space, values, scores)["a"]
