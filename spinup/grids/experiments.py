@@ -471,19 +471,15 @@ class ExperimentGrid:
     ) -> dict[str, str]:
         """Run the jobs in `todo` in other processes; return a message for each failed one."""
         from spinup.grids.board import Board
+        from spinup.grids.workers import run_jobs
 
         board = Board(self.name or "grid", jobs)
         names = {job.name for job in todo}
         board.states = ["waiting" if job.name in names else "done" for job in jobs]
         try:
-            if executor == "ray":
-                from spinup.grids.ray_executor import run_ray
-
-                most = num_workers if num_workers > 1 else None
-                return run_ray(todo, board, most, cpus_per_cell or 1, gpus_per_cell, ray_address)
-            from spinup.grids.workers import run_local
-
-            return run_local(todo, num_workers, board)
+            return run_jobs(
+                todo, board, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
+            )
         except (KeyboardInterrupt, SystemExit):
             _say_how_to_continue(jobs)
             raise

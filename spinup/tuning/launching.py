@@ -8,6 +8,7 @@ from typing import Any
 
 from spinup.grids.board import Board
 from spinup.grids.cells import Job
+from spinup.grids.workers import run_jobs
 from spinup.tuning.study import Waiting
 from spinup.utils.command import this_command
 
@@ -40,12 +41,5 @@ def launch(
             f"{title}: {len(jobs)} runs. When they are done, the same command decides which "
             "configurations continue" + (f":\n    {again}" if again else ".")
         )
-    board = Board(title, list(jobs))
-    if executor == "ray":
-        from spinup.grids.ray_executor import run_ray
-
-        most = num_workers if num_workers > 1 else None
-        return run_ray(jobs, board, most, cpus_per_cell or 1, gpus_per_cell, ray_address)
-    from spinup.grids.workers import run_local
-
-    return run_local(jobs, num_workers, board, more)
+    where = (executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address)
+    return run_jobs(jobs, Board(title, list(jobs)), *where, more)
