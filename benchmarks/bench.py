@@ -18,10 +18,9 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import math
 import os
-import platform
 import shutil
+import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -30,6 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import learn  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 ZOO = ROOT / "zoo"
@@ -64,10 +65,7 @@ def preset(algo):
 def settings(algo, env, steps):
     """Return the arguments of a row."""
     config = {**json.loads(preset(algo).read_text()), **EXCEPTIONS.get(env, {})}
-    per_epoch = config.get("steps_per_epoch", 4000)
-    config["epochs"], rest = divmod(steps, per_epoch)
-    assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
-    return config
+    return learn.of_length(config, steps)
 
 
 def digest(algo, env, steps):
@@ -78,26 +76,9 @@ def digest(algo, env, steps):
 
 def train(row, seed, device, steps, logger_kwargs, num_threads=None, resume=False):
     """Train one cell of the grid; `row` is 'algo/env/digest'."""
-    from spinup import registry
-    from spinup.envs import make_env
-    from spinup.policies.activations import activation
-
     algo, env, _ = row.split("/")
-    name, backend = registry.resolve(algo)
-    config = settings(algo, env, steps)
-    ac_kwargs = dict(config.pop("ac_kwargs", {}))
-    if "activation" in ac_kwargs:
-        ac_kwargs["activation"] = activation(ac_kwargs["activation"], backend)
-    registry.load(name, backend)(
-        lambda: make_env(env),
-        ac_kwargs=ac_kwargs,
-        seed=seed,
-        device=device,
-        num_threads=num_threads,
-        resume=resume,
-        logger_kwargs={**logger_kwargs, "quiet": True},
-        **config,
-    )
+    given = {"seed": seed, "device": device, "num_threads": num_threads, "resume": resume}
+    learn.train(algo, env, settings(algo, env, steps), logger_kwargs["output_dir"], **given)
 
 
 def grid(rows, seeds, args):
@@ -121,64 +102,31 @@ def grid(rows, seeds, args):
 # ---- results -------------------------------------------------------------------------------------
 
 
-def table(folder):
-    """Return a run's log: column -> values."""
-    header, *lines = (folder / "progress.txt").read_text().splitlines()
-    columns = zip(*(line.split("\t") for line in lines), strict=True)
-    return dict(zip(header.split("\t"), [list(map(float, c)) for c in columns], strict=True))
-
-
-def play(folder, env_id, seed):
+def play(folder, env, seed):
     """Return what a finished run reached: returns of its final policy, its curve and its time."""
-    import numpy as np
-
-    from spinup.envs import adapt_env, make_env
-    from spinup.policies.loading import load_policy_and_env
-
-    _, get_action = load_policy_and_env(folder, None, deterministic=True)
-    env, returns = adapt_env(make_env(env_id)), []
-    for episode in range(EPISODES):
-        o, ret, ended = env.reset(seed=1_000_000 + episode)[0], 0.0, False
-        while not ended:  # the environments here have time limits
-            o, r, terminated, truncated, _ = env.step(get_action(o))
-            ret, ended = ret + float(r), terminated or truncated
-        returns.append(ret)
-    env.close()
-    log = table(folder)
-    every = max(1, len(log["Epoch"]) // POINTS)
-    curve = {
-        "steps": [int(x) for x in log["TotalEnvInteracts"][every - 1 :: every]],
-        "returns": [None if math.isnan(x) else round(x, 1) for x in
-                    log["AverageEpRet"][every - 1 :: every]],
-    }  # fmt: skip
+    returns, log = learn.play(folder, env, EPISODES), learn.table(folder)
     return {
         "seed": seed,
-        "return": round(float(np.mean(returns)), 2),
-        "std": round(float(np.std(returns)), 2),
+        "return": round(statistics.fmean(returns), 2),
+        "std": round(statistics.pstdev(returns), 2),
         "episodes": EPISODES,
         "steps": int(log["TotalEnvInteracts"][-1]),
         "train_seconds": round(log["Time"][-1]),
-        "curve": curve,
+        "curve": {
+            "steps": learn.thinned(log["TotalEnvInteracts"], POINTS, None),
+            "returns": learn.thinned(log["AverageEpRet"], POINTS),
+        },
     }
 
 
 def hardware(device):
     """Return the machine's processor, its cores, and the GPU if one was used."""
-    import torch
-
-    name = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        name = models[0] if models else name
-    gpu = {"gpu": torch.cuda.get_device_name()} if device == "cuda" else {}
-    return {"cpu": name, "cores": os.cpu_count(), **gpu}
+    gpu = {"gpu": learn.device_name(device)} if device == "cuda" else {}
+    return {"cpu": learn.processor(), "cores": os.cpu_count(), **gpu}
 
 
 def collect(folders, args):
     """Evaluate the finished runs that have no result yet, and write the files of their rows."""
-    import learn
-
     place = RESULTS if args.steps == STEPS else args.data_dir / "results"  # a try
     place.mkdir(parents=True, exist_ok=True)
     pool_of = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))

@@ -300,7 +300,11 @@ def save(found):
     order = [f"{algo}/{REFERENCE}" for algo in BASES] + [detail.id for detail in DETAILS]
     document = {
         "command": "python benchmarks/details.py",
-        "hardware": {"machine": platform.machine(), "cpu": cpu(), "cores": os.cpu_count()},
+        "hardware": {
+            "machine": platform.machine(),
+            "cpu": learn.processor(),
+            "cores": os.cpu_count(),
+        },
         "versions": learn.versions(),
         "arms": {key: found[key] for key in sorted(found, key=order.index)},
     }
@@ -309,15 +313,6 @@ def save(found):
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text)
     new.write_text(text + "\n", encoding="utf-8")
     new.replace(RESULTS)
-
-
-def cpu():
-    """Return the processor's name."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-        if found:
-            return found[1]
-    return platform.processor()
 
 
 def mean(values):

@@ -28,6 +28,7 @@ import argparse
 import contextlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import statistics
@@ -107,45 +108,41 @@ def preset_path(algo, env):
     return Path(__file__).parents[1] / "spinup" / "presets" / name
 
 
-def train_and_evaluate(algo, env_id, steps, seed, overrides, device="cpu", keep=None):
-    """One seed, in this process: train for `steps`, play the final policy, return what happened."""
-    import numpy as np
+def of_length(config, steps):
+    """Return arguments with as many epochs as take this number of steps."""
+    per_epoch = config.get("steps_per_epoch", 4000)
+    epochs, rest = divmod(steps, per_epoch)
+    assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
+    return {**config, "epochs": epochs}
 
+
+def train(algo, env_id, config, folder, **execution):
+    """Train in this process, with the arguments of a preset."""
     from spinup import registry
-    from spinup.envs import adapt_env, make_env
+    from spinup.envs import make_env
     from spinup.policies.activations import activation
-    from spinup.policies.loading import load_policy_and_env
 
     name, backend = registry.resolve(algo)
-    config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}
-    assert config.pop("env", env_id) == env_id
-    per_epoch = config.get("steps_per_epoch", 4000)
-    config["epochs"], rest = divmod(steps, per_epoch)
-    assert rest == 0, f"{per_epoch} steps an epoch do not divide {steps}"
-    ac_kwargs = dict(config.pop("ac_kwargs", {}))
+    ac_kwargs = dict(config.get("ac_kwargs", {}))
     if "activation" in ac_kwargs:
         ac_kwargs["activation"] = activation(ac_kwargs["activation"], backend)
-    kept = Path(keep, f"{file_name(algo, env_id)[:-5]}-s{seed}") if keep else None
-    if kept and (kept / "progress.txt").exists():
-        config["resume"] = True
-    with contextlib.ExitStack() as stack:
-        folder = kept or stack.enter_context(tempfile.TemporaryDirectory())
-        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-        registry.load(name, backend)(
-            lambda: make_env(env_id),
-            ac_kwargs=ac_kwargs,
-            seed=seed,
-            device=device,
-            logger_kwargs={"output_dir": str(folder), "quiet": True},
-            **config,
-        )
-        progress = Path(folder, "progress.txt").read_text().splitlines()
-        _, get_action = load_policy_and_env(folder, None, deterministic=True)
-    env = adapt_env(make_env(env_id))
-    longest = getattr(env.unwrapped, "max_ep_len", config.get("max_ep_len", 1000))
-    goal_env = registry.get(name).observation == "goal"
-    returns = []
-    for episode in range(100 if env_id == "Pendulum-v1" or goal_env else 20):
+    registry.load(name, backend)(
+        lambda: make_env(env_id),
+        logger_kwargs={"output_dir": str(folder), "quiet": True},
+        **{**config, "ac_kwargs": ac_kwargs},
+        **execution,
+    )
+
+
+def play(folder, env_id, episodes, longest=1000, goal_env=False):
+    """Return what the final policy of a run reaches in a fresh environment, episode by episode."""
+    from spinup.envs import adapt_env, make_env
+    from spinup.policies.loading import load_policy_and_env
+
+    _, get_action = load_policy_and_env(folder, None, deterministic=True)
+    env, returns = adapt_env(make_env(env_id)), []
+    longest = getattr(env.unwrapped, "max_ep_len", longest)
+    for episode in range(episodes):
         o, ret = env.reset(seed=1_000_000 + episode)[0], 0.0
         for _ in range(longest):
             o, r, terminated, truncated, info = env.step(get_action(o))
@@ -153,17 +150,50 @@ def train_and_evaluate(algo, env_id, steps, seed, overrides, device="cpu", keep=
             if terminated or truncated:
                 break
         returns.append(float(info["is_success"]) if goal_env else ret)
-    headers = progress[0].split("\t")
-    curve = [float(row.split("\t")[headers.index("AverageEpRet")]) for row in progress[1:]]
-    every = max(1, len(curve) // 25)
+    env.close()
+    return returns
+
+
+def table(folder):
+    """Return a run's log: column -> values."""
+    header, *lines = Path(folder, "progress.txt").read_text().splitlines()
+    columns = zip(*(line.split("\t") for line in lines), strict=True)
+    names = header.split("\t")
+    return {k: list(map(float, column)) for k, column in zip(names, columns, strict=True)}
+
+
+def thinned(values, points, digits=1):
+    """Return about `points` of a curve's values, rounded, with None for those that are unknown."""
+    every = max(1, len(values) // points)
+    return [None if math.isnan(x) else round(x, digits) for x in values[every - 1 :: every]]
+
+
+def train_and_evaluate(algo, env_id, steps, seed, overrides, device="cpu", keep=None):
+    """One seed, in this process: train for `steps`, play the final policy, return what happened."""
+    from spinup import registry
+
+    config = {**json.loads(preset_path(algo, env_id).read_text()), **overrides}
+    assert config.pop("env", env_id) == env_id
+    config = of_length(config, steps)
+    kept = Path(keep, f"{file_name(algo, env_id)[:-5]}-s{seed}") if keep else None
+    if kept and (kept / "progress.txt").exists():
+        config["resume"] = True
+    goal_env = registry.get(registry.resolve(algo)[0]).observation == "goal"
+    episodes = 100 if env_id == "Pendulum-v1" or goal_env else 20
+    with contextlib.ExitStack() as stack:
+        folder = kept or stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        train(algo, env_id, config, folder, seed=seed, device=device)
+        returns = play(folder, env_id, episodes, config.get("max_ep_len", 1000), goal_env)
+        log = table(folder)
     return {
         "seed": seed,
-        "return": float(np.mean(returns)),
+        "return": statistics.fmean(returns),
         "episodes": len(returns),
-        "std": float(np.std(returns)),
-        "steps": int(float(progress[-1].split("\t")[headers.index("TotalEnvInteracts")])),
-        "train_seconds": round(float(progress[-1].split("\t")[headers.index("Time")]), 1),
-        "training_curve": [None if np.isnan(x) else round(x, 1) for x in curve[every - 1 :: every]],
+        "std": statistics.pstdev(returns),
+        "steps": int(log["TotalEnvInteracts"][-1]),
+        "train_seconds": round(log["Time"][-1], 1),
+        "training_curve": thinned(log["AverageEpRet"], 25),
     }
 
 
@@ -257,6 +287,15 @@ def write_reached():
     """Write the table that is shipped with the presets."""
     text = json.dumps(reached(), indent=2) + "\n"
     preset_path("reached", "x").with_name("reached.json").write_text(text)
+
+
+def processor():
+    """The name of this machine's processor."""
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def device_name(device):

@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import bench
+import learn
 
 RESULTS = bench.ROOT / "benchmarks" / "results" / "ppo_study.json"
 SEEDS = (10, 11, 12)
@@ -68,8 +69,7 @@ def changed(name, env, steps):
     for key, value in VARIANTS[name][1].items():
         where, _, entry = key.rpartition(":")
         (config[where] if where else config)[entry] = value
-    config["epochs"] = steps // config["steps_per_epoch"]
-    return config
+    return learn.of_length(config, steps)
 
 
 def train(name, env, seed, steps, folder):
@@ -139,8 +139,6 @@ def main(argv=None):
 
 def keep(run, path):
     """Add a run to the results."""
-    import learn
-
     data = read(path)
     data |= {"versions": learn.versions(), "hardware": bench.hardware("cpu")}
     data["runs"].append(run)
