@@ -4,6 +4,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 
 from spinup import registry
@@ -48,7 +49,6 @@ def test_the_rules_of_a_gallery_watch_its_algorithm(galleries, algo):
 
 
 def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(galleries, repo_root):
-    numpy = pytest.importorskip("numpy")
     kept = []
     for seed in range(3):
         table = repo_root / f"benchmarks/results/corpus/ppo-Hopper-v5-s{seed}/progress.txt"
@@ -57,7 +57,7 @@ def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(galleries, repo_
         kept += [float(row[header.index("KL")]) for row in rows[30:]]
     metric = next(m for m in galleries.GALLERY["ppo"] if m.column == "KL")
     low, high = galleries.ranges("ppo", metric)["Hopper-v5"]
-    assert (low, high) == pytest.approx(numpy.quantile(kept, [0.05, 0.95]))
+    assert (low, high) == pytest.approx(np.quantile(kept, [0.05, 0.95]))
     assert sum(low <= value <= high for value in kept) / len(kept) == pytest.approx(0.9, abs=0.01)
 
 
