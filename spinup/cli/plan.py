@@ -443,11 +443,7 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
         wanted = (cell.kwargs["env_name"], cell.kwargs.get("env_kwargs"))
         if wanted not in tried:
             tried.append(wanted)
-            if ":" in wanted[0]:
-                import_from_here()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the run itself will warn
-                env = _try_env(*wanted)
+            env = try_env(*wanted)
             if row is not None:
                 check_env(row, env)
             env.close()
@@ -455,10 +451,14 @@ def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:
             _check_sizes(cell, processes if row.mpi else 1)
 
 
-def _try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
+def try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
     """Create the environment; raise SpinupError if its id or arguments are invalid."""
+    if ":" in env_name:
+        import_from_here()
     try:
-        return env_maker(env_name, env_kwargs)()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the run itself will warn
+            return env_maker(env_name, env_kwargs)()
     except SpinupError:
         raise
     except Exception as error:  # each environment rejects values in its own way

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spinup import registry, user_config
 from spinup.cli import plan as cli
 from spinup.cli.flags import ALIASES, arguments, is_width, parameter_of, usual_sizes, value_of
+from spinup.envs.spaces import is_image
 from spinup.runs.config import FREE_ON_RESUME
 from spinup.runs.synonyms import same
 from spinup.tuning import halving, sampling
@@ -229,10 +230,13 @@ def _study(
             f"{rungs} rungs with eta {args.eta} need at least {args.eta ** (rungs - 1)} epochs, "
             f"not {epochs}: use fewer rungs or more epochs"
         )
+    space = _space(function, algo.partition("_")[0], args.space, backend)
+    if args.space is None and _sees_images(base):
+        space = [d for d in space if d.key != "ac_kwargs:normalize_obs"]  # it is for vectors
     settings = Settings(
         algo=algo,
         base=base,
-        space=_space(function, algo.partition("_")[0], args.space, backend),
+        space=space,
         trials=args.trials,
         epochs=epochs,
         seeds=args.seeds,
@@ -287,6 +291,13 @@ def _space(
     if words is None:
         return shipped_space(algo, check)
     return read_space(words, check, rename)
+
+
+def _sees_images(base: Mapping[str, Any]) -> bool:
+    words = {k.partition(":")[2]: v for k, v in base.items() if k.startswith("env_kwargs:")}
+    env = cli.try_env(base["env_name"], words)
+    env.close()
+    return is_image(env.observation_space)
 
 
 # ----------------------------------------------------------------------------- what it will cost

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spinup import run
+from spinup.cli import estimate
 from spinup.grids import slurm_executor
 from spinup.tuning import sampling
 from spinup.tuning.halving import DEFAULT
@@ -73,6 +74,15 @@ def test_the_estimate_names_rungs_time_and_disk_and_creates_nothing(capsys):
     assert "on disk at once" in said and "Nothing was created." in said
     assert "q_lr" in said  # the shipped space
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("env, sees", [("CartPole-v1", True), ("spinup/ProbeImage-v0", False)])
+def test_the_shipped_space_normalizes_vectors_and_not_images(env, sees, capsys, monkeypatch):
+    monkeypatch.setattr(estimate.Meter, "cost", lambda self, cell, settings: estimate.Cost(1, 1, 1))
+    assert run.main(["tune", "ppo", "--env", env, "--trials", "3", "--dry_run"]) == 0
+    said = capsys.readouterr().out
+    assert ("ac_kwargs:normalize_obs" in said) is sees
+    assert "ac_kwargs:normalize_ret" in said
 
 
 def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
