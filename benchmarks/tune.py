@@ -35,10 +35,10 @@ SMALL = "--steps 400 --epochs 4 --trials 4 --eta 2 --seeds 1 --test_seeds 2 --fi
 
 
 def command(algo, env, flags, args):
-    """The words after `spinup` that run a study."""
+    """The words after `spinup` that run a study, without its folder."""
     flags = SMALL if args.small else flags
-    words = ["tune", algo, "--env", env, *flags.split(), "--data_dir", str(args.keep)]
-    return [*words, "--num_workers", str(args.num_workers), *(["--dry_run"] * args.dry_run)]
+    words = ["tune", algo, "--env", env, *flags.split(), "--num_workers", str(args.num_workers)]
+    return [*words, *(["--dry_run"] * args.dry_run)]
 
 
 def main():
@@ -55,7 +55,8 @@ def main():
         words = command(algo, env, flags, args)
         print("spinup " + " ".join(words), flush=True)
         started = time.monotonic()
-        subprocess.run([sys.executable, "-m", "spinup.run", *words], check=True)
+        place = ["--data_dir", str(args.keep)]
+        subprocess.run([sys.executable, "-m", "spinup.run", *words, *place], check=True)
         if args.small or args.dry_run:
             continue
         report = json.loads((args.keep / f"tune_{algo}_{env}" / "report.json").read_text())
