@@ -19,10 +19,12 @@ from spinup.algos.pytorch.common.layers import takes_bytes
 from spinup.algos.pytorch.common.nets import MLPActorCritic
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
+from spinup.algos.pytorch.ppo.ppo import ppo_update
 from spinup.algos.pytorch.td3.td3 import td3_update
 from spinup.envs import make_env
 from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
+from spinup.utils.mpi_tools import Shards
 
 ATARI = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 MINATAR = spaces.Box(0, 1, (10, 10, 4), np.bool_)
@@ -192,8 +194,9 @@ def test_a_users_encoder_sees_floats_with_channels_first_and_keeps_its_weights()
         (MINATAR, {"encoder": "resnet"}, "'resnet' is not an encoder: use 'auto'"),
         (MINATAR, {"encoder": lambda space: nn.Flatten()}, "'features' is the number"),
         (MINATAR, {"normalize_obs": True}, "normalize_obs=True is for vectors"),
-        (spaces.Box(-1, 1, (3,)), {"encoder": "small"}, "reads images"),
-        (spaces.Box(0, 1, (10, 10, 4)), {"encoder": "nature"}, "reads images"),
+        (spaces.Box(-1, 1, (3,)), {"encoder": "small"}, "needs images"),
+        (spaces.Box(0, 1, (10, 10, 4)), {"encoder": "nature"}, "needs images"),
+        (spaces.Box(-1, 1, (3,)), {"share_encoder": True}, "share_encoder=True needs images"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_one_sentence(space, kwargs, words):
@@ -208,8 +211,12 @@ def test_an_encoder_that_does_not_fit_is_one_sentence(space, kwargs, words):
 def test_a_run_refuses_it_before_anything_is_created(train, tmp_path, ac_kwargs):
     with pytest.raises(SpinupError):
         train("ppo", "spinup/ProbeImage-v0", ac_kwargs=ac_kwargs)
-    with pytest.raises(SpinupError, match="reads images"):
+    with pytest.raises(SpinupError, match="needs images"):
         train("ppo", "CartPole-v1", ac_kwargs={"encoder": "small"})
+    with pytest.raises(SpinupError, match="needs images"):
+        train("ppo", "CartPole-v1", ac_kwargs={"share_encoder": True})
+    with pytest.raises(SpinupError, match="share_encoder=True is for ppo, not for vpg"):
+        train("vpg", "spinup/ProbeImage-v0", ac_kwargs={"share_encoder": True})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -242,6 +249,44 @@ LEARNS = {
     ("acer", DISCRETE): {"steps_per_epoch": 1000, "num_envs": 8, "num_test_episodes": 0},
     ("acer", BOX): {"steps_per_epoch": 1000, "num_envs": 8, "num_test_episodes": 0},
 }
+
+
+SHARED = {"share_encoder": True}
+ONE_STEP = {"train_pi_iters": 1, "train_v_iters": 5, "target_kl": None, "ent_coef": 0.01}
+
+
+def test_with_a_shared_encoder_each_step_follows_both_losses():
+    ac = MLPActorCritic(MINATAR, TWO, share_encoder=True)
+    assert not list(ac.v.obs_filter.parameters())  # they are listed once, in the policy
+    rng = torch.Generator().manual_seed(0)
+    act = torch.randint(2, (8,), generator=rng)
+    adv, ret = (torch.randn(8, generator=rng) for _ in range(2))
+    batch = {"obs": some(MINATAR, 8), "act": act, "adv": adv, "ret": ret}
+    with torch.no_grad():
+        batch["logp"] = ac.pi(batch["obs"], act)[1]
+
+    # by hand: the ratio is 1, so the clipped objective's gradient is the policy gradient
+    logits, v = ac.pi.logits_net(ac.pi.obs_filter(batch["obs"])), ac.v(batch["obs"])
+    logp = logits.log_softmax(-1)
+    entropy = -(logp.exp() * logp).sum(-1).mean()
+    loss = -(adv * logp[torch.arange(8), act]).mean() - 0.01 * entropy
+    loss = loss + 0.25 * ((v - ret) ** 2).mean()
+    names, parameters = zip(*ac.named_parameters(), strict=True)
+    wanted = dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+    before = {name: p.detach().clone() for name, p in ac.named_parameters()}
+
+    sgd = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (ac.pi, ac.v)]
+    ppo_update(ac, *sgd, [batch], Shards(1), **ONE_STEP)
+    for name, p in ac.named_parameters():
+        assert wanted[name].any()
+        torch.testing.assert_close(p, before[name] - 0.1 * wanted[name], atol=1e-6, rtol=1e-5)
+
+
+def test_ppo_learns_to_read_an_image_through_a_shared_encoder(train):
+    run = train("ppo", DISCRETE, ac_kwargs=SHARED, **LEARNS["ppo", DISCRETE])
+    assert right(run.ac, make_env(DISCRETE)) > 0.9
+    before, after = run.rows[0], run.rows[-1]
+    assert after["LossV"] < before["LossV"] and after["StopIter"] == before["StopIter"] > 0
 
 
 def right(ac, env, n=100):
@@ -295,9 +340,17 @@ def test_batches_hold_bytes_for_encoders_and_floats_for_other_networks(
     assert seen[-1] == {torch.float32}
 
 
-@pytest.mark.parametrize("algo, env", EVERY, **NAMES)
-def test_a_run_repeats_and_resumes_to_the_same_bits(train, tmp_path, algo, env):
-    settings = {"ac_kwargs": {}, "epochs": 2, "save_freq": 1, "num_envs": 2, "num_threads": 1}
+@pytest.mark.parametrize(
+    "algo, env, ac_kwargs", [*((*pair, {}) for pair in EVERY), ("ppo", DISCRETE, SHARED)]
+)
+def test_a_run_repeats_and_resumes_to_the_same_bits(train, tmp_path, algo, env, ac_kwargs):
+    settings = {
+        "ac_kwargs": ac_kwargs,
+        "epochs": 2,
+        "save_freq": 1,
+        "num_envs": 2,
+        "num_threads": 1,
+    }
     whole, again = (train(algo, env, **settings) for _ in range(2))
     settings["logger_kwargs"] = {"output_dir": str(tmp_path / "halves"), "quiet": True}
     train(algo, env, on_epoch=lambda row, ac: True, **settings)  # stops after the first epoch
@@ -316,9 +369,9 @@ def test_convolutions_on_a_gpu_repeat_their_bits_during_a_run(train):
     assert seen == [True] and flags.deterministic is before is False
 
 
-@pytest.mark.parametrize("algo", ["ppo", "trpo"])
-def test_shards_of_images_give_one_policy(train, algo):
-    run = train(algo, DISCRETE, ac_kwargs={}, shards=2, num_envs=2)
+@pytest.mark.parametrize("algo, ac_kwargs", [("ppo", {}), ("ppo", SHARED), ("trpo", {})])
+def test_shards_of_images_give_one_policy(train, algo, ac_kwargs):
+    run = train(algo, DISCRETE, ac_kwargs=ac_kwargs, shards=2, num_envs=2)
     assert np.isfinite([x for x in run.rows[0].values()]).sum() > 5
     assert all(p.isfinite().all() for p in run.ac.parameters())
 
@@ -424,9 +477,11 @@ def test_td3_steps_change_the_encoder_only_through_the_critics():
 # ---- the saved policy ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo, env", EVERY, **NAMES)
-def test_a_saved_policy_loads_and_acts_on_images(train, algo, env):
-    run = train(algo, env, ac_kwargs={}, num_test_episodes=0)
+@pytest.mark.parametrize(
+    "algo, env, ac_kwargs", [*((*pair, {}) for pair in EVERY), ("ppo", DISCRETE, SHARED)]
+)
+def test_a_saved_policy_loads_and_acts_on_images(train, algo, env, ac_kwargs):
+    run = train(algo, env, ac_kwargs=ac_kwargs, num_test_episodes=0)
     made, get_action = load_policy_and_env(run.dir, deterministic=True)
     own = make_get_action(run.ac, deterministic=True)
     acts = []

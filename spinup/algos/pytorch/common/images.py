@@ -50,7 +50,7 @@ def image_layers(space, encoder, hidden_sizes, usual, after=(), normalize=False,
     return made[0].features, hidden_sizes, lambda: made.pop() if made else build()
 
 
-def check_encoder(space, encoder="auto", normalize_obs=False):
+def check_encoder(space, encoder="auto", normalize_obs=False, share_encoder=False):
     """Return which encoder is meant, "nature", "small", "flat" or "given"; reject others."""
     if normalize_obs:
         raise SpinupError(
@@ -65,9 +65,10 @@ def check_encoder(space, encoder="auto", normalize_obs=False):
             "class that makes a module"
         )
     if not is_image(space):
+        wish = "share_encoder=True" if share_encoder else f"encoder={encoder!r}"
         raise SpinupError(
-            f"encoder={encoder!r} reads images (three axes of uint8 or bool), but the observation "
-            f"space is {name_of(space)}: leave it out"
+            f"{wish} needs images (three axes of uint8 or bool), but the observation space is "
+            f"{name_of(space)}: leave it out"
         )
     _, height, width = _channels_first(space.shape)
     if encoder == "auto":

@@ -229,6 +229,8 @@ class MLPActorCritic(nn.Module):
             None means only with a convolutional encoder.
         encoder: how images are read: 'nature' (from 36 pixels on), 'small', 'auto' (one of these),
             'flat' (no encoder), or a class that makes a module. `pi` and `v` each have their own.
+        share_encoder: `v` reads images through the encoder of `pi`. Only PPO can train that: each
+            of its steps then follows both losses.
     """
 
     HIDDEN_SIZES = (64, 64)
@@ -243,6 +245,7 @@ class MLPActorCritic(nn.Module):
         normalize_ret=False,
         orthogonal_init=None,
         encoder="auto",
+        share_encoder=False,
     ):
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
@@ -255,6 +258,12 @@ class MLPActorCritic(nn.Module):
         self.v = MLPCritic(obs_dim, *args, make_filter())
         init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
         init_orthogonal(self.v, output_gain=1.0, wanted=orthogonal_init)
+        self.share_encoder = share_encoder
+        if share_encoder:
+            from spinup.algos.pytorch.common.images import Shared, check_encoder
+
+            check_encoder(observation_space, encoder, share_encoder=True)
+            self.v.obs_filter = Shared(self.pi.obs_filter, trains=True)
 
     @samples_pi
     def step(self, obs):

@@ -13,7 +13,11 @@ from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_pytorch import sync_params
 
-_READING = ("encoder", "normalize_obs")  # entries of ac_kwargs that say how images are read
+_READING = (
+    "encoder",
+    "normalize_obs",
+    "share_encoder",
+)  # entries of ac_kwargs that say how images are read
 # If batch_size x widest layer is at least this, a second thread pays off (docs/adr/0008).
 WORTH_A_THREAD = 1 << 14
 
@@ -49,9 +53,14 @@ class TorchRun(Run):
         super()._make_streams(threads)
         asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}
         ours = getattr(self.config.get("actor_critic"), "__module__", "").startswith("spinup.")
-        if ours and (is_image(self.observation_space) or asked.get("encoder", "auto") != "auto"):
+        special = asked.get("encoder", "auto") != "auto" or asked.get("share_encoder")
+        if ours and (special or is_image(self.observation_space)):
             from spinup.algos.pytorch.common.images import check_encoder
 
+            if asked.get("share_encoder") and self.algo != "ppo":
+                raise SpinupError(
+                    f"share_encoder=True is for ppo, not for {self.algo}: leave it out"
+                )
             check_encoder(self.observation_space, **asked)
 
     def _limit_threads(self):

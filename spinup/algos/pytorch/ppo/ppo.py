@@ -54,6 +54,12 @@ def compute_loss_v(ac, batch, clip_vf=None):
     return error.mean()
 
 
+def compute_joint_loss(batch, pi_loss, v_loss):
+    """Return the loss of a policy and a value function that read images through one encoder."""
+    loss_pi, info = pi_loss(batch)
+    return loss_pi + 0.25 * v_loss(batch), info  # the weight that is usual for Atari games
+
+
 def ppo_update(
     ac,
     pi_optimizer,
@@ -76,20 +82,27 @@ def ppo_update(
     loss_pi_old, _ = evaluate(pi_loss, batches, shards)
     loss_v_old, _ = evaluate(v_loss, batches, shards)
 
+    # With a shared encoder, each step of the policy is also one of the value function.
+    shared = getattr(ac, "share_encoder", False)
+    joint_loss = partial(compute_joint_loss, pi_loss=pi_loss, v_loss=v_loss)
+    step_loss, net, v_passes = (joint_loss, ac, 0) if shared else (pi_loss, ac.pi, train_v_iters)
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
-        losses, infos = zip(*(pi_loss(batch) for batch in small_batches), strict=True)
+        losses, infos = zip(*(step_loss(batch) for batch in small_batches), strict=True)
         if target_kl is not None:
             kl = shard_mean([info["KL"].detach() for info in infos], shards)
             if kl > 1.5 * target_kl:
                 break  # the policy has moved too far from the one that collected the data
-        for loss_pi in over_shards(losses, ac.pi, shards):
+        for loss_pi in over_shards(losses, net, shards):
             loss_pi.backward()
         clip_grad_norm(pi_optimizer, max_grad_norm)
         pi_optimizer.step()
+        if shared:
+            clip_grad_norm(vf_optimizer, max_grad_norm)
+            vf_optimizer.step()
         pi_steps += 1
 
-    for small_batches in core.minibatches(batches, train_v_iters, minibatch_size, rngs, shards):
+    for small_batches in core.minibatches(batches, v_passes, minibatch_size, rngs, shards):
         for loss_v in over_shards((v_loss(batch) for batch in small_batches), ac.v, shards):
             loss_v.backward()
         clip_grad_norm(vf_optimizer, max_grad_norm)
