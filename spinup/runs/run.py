@@ -40,7 +40,7 @@ from spinup.runs.jobs import is_of_this_job, sign_for_this_job
 from spinup.runs.logger import EpochLogger
 from spinup.runs.signals import Signals, StopTraining
 from spinup.utils.errors import SpinupError
-from spinup.utils.memory import check_memory, keep_freed_memory
+from spinup.utils.malloc import keep_freed_memory
 from spinup.utils.mpi_tools import (
     Shards,
     abort,
@@ -322,6 +322,7 @@ class Run:
         if self.row.on_policy:
             return
         from spinup.envs.stacks import transition_bytes
+        from spinup.utils.memory import check_memory
 
         planned = min(int(self.config["replay_size"]), self.planned_steps)
         stack = self.streams[0].frame_stack
