@@ -244,6 +244,13 @@ def test_orthogonal_init_has_orthogonal_rows_and_the_stated_gains():
     assert ac.pi.log_std.tolist() == [-0.5, -0.5]
 
 
+def test_exploration_starts_where_it_is_told_to():
+    ac = actor_critic("Box", log_std_init=-1.5, orthogonal_init=True)
+    assert ac.pi.log_std.tolist() == [-1.5, -1.5] and ac.pi.log_std.requires_grad
+    same = actor_critic("Discrete", log_std_init=None)
+    assert not hasattr(same.pi, "log_std")
+
+
 def test_default_init_is_torchs_own():
     torch.manual_seed(3)
     want = nn.Linear(3, 8).weight.tolist()

@@ -395,6 +395,15 @@ def test_a_minibatch_of_no_rows_is_refused(train, size):
         train("ppo", "CartPole-v1", minibatch_size=size)
 
 
+@pytest.mark.parametrize("algo", ["ppo", "ppo_tf1"])
+def test_a_log_std_that_does_not_fit_is_refused_before_anything_is_created(train, tmp_path, algo):
+    with pytest.raises(SpinupError, match="log_std_init=-1 is for actions in a Box"):
+        train(algo, "CartPole-v1", ac_kwargs={"log_std_init": -1})
+    with pytest.raises(SpinupError, match="log_std_init='x' must be a number from -20 to 5"):
+        train(algo, "Pendulum-v1", ac_kwargs={"log_std_init": "x"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_extra_trains_together(train):
     run = train(
         "ppo",
@@ -404,6 +413,7 @@ def test_every_extra_trains_together(train):
             "normalize_obs": True,
             "normalize_ret": True,
             "orthogonal_init": True,
+            "log_std_init": -1.0,
         },
         minibatch_size=16,
         ent_coef=0.01,

@@ -339,12 +339,12 @@ def test_batches_and_running_statistics_are_the_twins(pair, gather):
 # ---- the first weights -----------------------------------------------------------------------
 
 
-def first_weights(**kwargs):
+def first_weights(make=nets.mlp_actor_critic, **kwargs):
     """All variables of a new actor-critic with wide layers."""
     with tf.Graph().as_default() as graph, tf.Session().as_default() as session:
         tf.set_random_seed(0)
         x, a = layers.placeholder(10), layers.placeholder(2)
-        nets.mlp_actor_critic(x, a, (200, 100), action_space=ACTIONS["Box"], **kwargs)
+        make(x, a, (200, 100), action_space=ACTIONS["Box"], **kwargs)
         session.run(tf.global_variables_initializer())
         return {v.op.name: session.run(v) for v in graph.get_collection("trainable_variables")}
 
@@ -368,6 +368,12 @@ def test_the_first_weights_have_the_distribution_of_the_twins(twin):
     for name in ("pi/dense/bias", "v/dense_1/bias"):  # biases follow the layer's inputs, too
         limit = 1 / np.sqrt(len(mine[name.replace("bias", "kernel")]))
         assert 0.9 * limit < np.max(np.abs(mine[name])) <= limit
+
+
+def test_exploration_starts_where_it_is_told_to():
+    for make in (nets.mlp_actor_critic, trpo_core.mlp_actor_critic):
+        mine = first_weights(make, log_std_init=-1.5, orthogonal_init=True)
+        assert mine["pi/log_std"].tolist() == [-1.5, -1.5]
 
 
 def test_orthogonal_weights_have_the_gains_of_the_twins():

@@ -231,6 +231,8 @@ class MLPActorCritic(nn.Module):
             'flat' (no encoder), or a class that makes a module. `pi` and `v` each have their own.
         share_encoder: `v` reads images through the encoder of `pi`. Only PPO can train that: each
             of its steps then follows both losses.
+        log_std_init: for a Box, the logarithm of the standard deviation that actions start with.
+            Lower values explore less; -2 to 0 are usual. None means -0.5.
     """
 
     HIDDEN_SIZES = (64, 64)
@@ -246,6 +248,7 @@ class MLPActorCritic(nn.Module):
         orthogonal_init=None,
         encoder="auto",
         share_encoder=False,
+        log_std_init=None,
     ):
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
@@ -258,6 +261,8 @@ class MLPActorCritic(nn.Module):
         self.v = MLPCritic(obs_dim, *args, make_filter())
         init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
         init_orthogonal(self.v, output_gain=1.0, wanted=orthogonal_init)
+        if log_std_init is not None:
+            nn.init.constant_(self.pi.log_std, log_std_init)
         self.share_encoder = share_encoder
         if share_encoder:
             from spinup.algos.pytorch.common.images import Shared, check_encoder

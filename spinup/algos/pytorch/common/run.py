@@ -53,6 +53,10 @@ class TorchRun(Run):
         super()._make_streams(threads)
         asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}
         ours = getattr(self.config.get("actor_critic"), "__module__", "").startswith("spinup.")
+        if ours and (log_std := self.config["ac_kwargs"].get("log_std_init")) is not None:
+            from spinup.envs.deviation import check_log_std
+
+            check_log_std(self.action_space, log_std)
         special = asked.get("encoder", "auto") != "auto" or asked.get("share_encoder")
         if ours and (special or is_image(self.observation_space)):
             from spinup.algos.pytorch.common.images import check_encoder

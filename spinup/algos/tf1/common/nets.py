@@ -5,6 +5,8 @@ A policy function takes the observations `x`, the actions `a` and sizes, and ret
 function needs only these; the library's own also describe themselves (`layers.remember`).
 """
 
+import functools
+
 import numpy as np
 from gymnasium import spaces
 
@@ -74,11 +76,13 @@ def _remember_discrete(pi, mode, logp_all, kind, logits, **parts):
     remember(pi, mode, entropy, {"logp_all": logp_all}, kind, layers=logits, **parts)
 
 
-def mlp_gaussian_policy(x, a, hidden_sizes, activation, output_activation, action_space):
+def mlp_gaussian_policy(
+    x, a, hidden_sizes, activation, output_activation, action_space, log_std_init=-0.5
+):
     """Box: a diagonal Gaussian whose standard deviation does not depend on the state."""
     act_dim = int(np.prod(action_space.shape))
     mu = mlp(x, [*hidden_sizes, act_dim], activation, output_activation)
-    start = tf.constant_initializer(-0.5)
+    start = tf.constant_initializer(log_std_init)
     log_std = tf.get_variable("log_std", (act_dim,), tf.float32, start, use_resource=True)
     pi = mu + tf.random.normal(tf.shape(mu)) * tf.exp(log_std)
     entropy = tf.reduce_sum(log_std + 0.5 + HALF_LOG_2PI + tf.zeros_like(mu), axis=1)
@@ -115,6 +119,7 @@ def mlp_actor_critic(
     normalize_obs=False,
     normalize_ret=False,
     orthogonal_init=False,
+    log_std_init=None,
 ):
     """Build a policy and a value function, two separate networks of the same shape.
 
@@ -132,6 +137,8 @@ def mlp_actor_critic(
         normalize_ret: divide rewards by the running standard deviation of discounted returns before
             they are used. Helps if returns are large.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+        log_std_init: for a Box, the logarithm of the standard deviation that actions start with.
+            Lower values explore less; -2 to 0 are usual. None means -0.5.
 
     Returns:
         pi, logp, logp_pi and v: sampled actions, log-probabilities of `a` and of `pi`, and values.
@@ -143,6 +150,8 @@ def mlp_actor_critic(
             fixed("std", np.ones(()))
             fixed("sums", np.zeros(3))
     policy = policy or policy_for(action_space)
+    if log_std_init is not None:
+        policy = functools.partial(policy, log_std_init=log_std_init)
     last, getters = len(hidden_sizes), (None, None)
     if orthogonal_init:
         getters = orthogonal(last, 0.01), orthogonal(last, 1.0)

@@ -37,6 +37,10 @@ class TfRun(Run):
     def _make_streams(self, threads):
         super()._make_streams(threads)
         ours = self.config["actor_critic"].__module__.startswith("spinup.")
+        if ours and (log_std := self.config["ac_kwargs"].get("log_std_init")) is not None:
+            from spinup.envs.deviation import check_log_std
+
+            check_log_std(self.action_space, log_std)
         if ours and is_image(self.observation_space):
             raise SpinupError(
                 f"{self.algo}_tf1 has no encoder for images: use {self.algo}_pytorch, pass your "

@@ -72,9 +72,9 @@ def values_as_sorted_list(dict):
 # ---- networks that also return their distributions
 
 
-def _with_kl(policy, x, a, *args):
+def _with_kl(policy, x, a, *args, **kwargs):
     """Build a policy; also return its distribution's parameters, placeholders for old ones, KL."""
-    pi, logp, logp_pi = policy(x, a, *args)
+    pi, logp, logp_pi = policy(x, a, *args, **kwargs)
     info = known(pi).info
     info_phs = {name: placeholder(value.shape[1:].as_list()) for name, value in info.items()}
     old, new = (values_as_sorted_list(values) for values in (info_phs, info))
@@ -110,6 +110,7 @@ def mlp_actor_critic(
     normalize_obs=False,
     normalize_ret=False,
     orthogonal_init=False,
+    log_std_init=None,
 ):
     """Build a policy and a value function as `nets.mlp_actor_critic` does, with what TRPO needs.
 
@@ -126,6 +127,7 @@ def mlp_actor_critic(
         normalize_ret: divide rewards by the running standard deviation of discounted returns before
             they are used. Helps if returns are large.
         orthogonal_init: initialize weights orthogonally, with gain 0.01 in the policy's last layer.
+        log_std_init: for a Box, the logarithm of the standard deviation that actions start with.
 
     Returns:
         pi, logp, logp_pi, info, info_phs, d_kl and v.
@@ -133,11 +135,11 @@ def mlp_actor_critic(
     if policy is None:
         chosen = nets.policy_for(action_space)
 
-        def policy(x, a, *args):
-            return _with_kl(chosen, x, a, *args)
+        def policy(x, a, *args, **kwargs):
+            return _with_kl(chosen, x, a, *args, **kwargs)
 
     sizes = (hidden_sizes, activation, output_activation)
-    options = (normalize_obs, normalize_ret, orthogonal_init)
+    options = (normalize_obs, normalize_ret, orthogonal_init, log_std_init)
     return nets.mlp_actor_critic(x, a, *sizes, policy, action_space, *options)
 
 
