@@ -3,7 +3,7 @@
 `python benchmarks/bench.py --page` writes it from `benchmarks/results/bench`.
 """
 
-from bench import EPISODES, MUJOCO, ROOT, TABLE, preset, read
+from bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, preset, read
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -190,7 +190,11 @@ def page():
     for algo in dict.fromkeys(algo.removesuffix("_tf1") for algo, _ in found):
         lines += [f"`{algo}` (`spinup {algo} --preset MuJoCo --env Hopper-v5`):", ""]
         lines += ["```json", preset(algo).read_text().rstrip(), "```", ""]
-    lines += ["On Swimmer-v5, gamma is 0.9999 for all algorithms: its reward lies further ahead."]
+    lines += ["What differs in single environments:", ""]
+    for env, (algos, changes, why) in EXCEPTIONS.items():
+        values = ", ".join(f"`{key}` is {value}" for key, value in changes.items())
+        who = "all algorithms" if set(algos) == set(TABLE) else ", ".join(algos)
+        lines.append(f"- {env}: {values} for {who}, because {why}.")
     return "\n".join(lines) + "\n"
 
 

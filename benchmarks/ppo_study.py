@@ -64,11 +64,7 @@ VARIANTS = {
 
 def changed(name, env, steps):
     """Return the arguments of a variant."""
-    config = bench.settings("ppo", env, steps)
-    config["ac_kwargs"] = dict(config["ac_kwargs"])
-    for key, value in VARIANTS[name][1].items():
-        where, _, entry = key.rpartition(":")
-        (config[where] if where else config)[entry] = value
+    config = bench.changed(bench.settings("ppo", env, steps), VARIANTS[name][1])
     return learn.of_length(config, steps)
 
 
