@@ -11,7 +11,8 @@ lists what differs. Seeds 100 and up are reported, and presets were chosen on ot
 a cell of a grid, so the same command again continues wherever it was stopped. When a run is
 finished, its FINAL policy plays 20 episodes deterministically in a fresh environment. The small
 files that remain are `benchmarks/results/bench/<algo>-<env>.json` (returns, curves, time, hardware,
-versions, command) and, for the first seed, a policy in `zoo/` that `spinup test_policy` plays.
+versions, command) and, for the first seed of a PyTorch row, a policy in `zoo/` that
+`spinup test_policy` plays.
 """
 
 import argparse
@@ -172,7 +173,7 @@ def collect(folders, args):
             path.with_suffix(".new").write_text(json.dumps(row, indent=1) + "\n")
             path.with_suffix(".new").replace(path)
             print(f"{algo:9} {env:15} seed {seed}: {runs[seed]['return']:8.0f}", flush=True)
-            if seed == FIRST_SEED and args.steps == STEPS:
+            if seed == FIRST_SEED and args.steps == STEPS and not algo.endswith("_tf1"):
                 keep(folder, ZOO / f"{algo}-{env}")
 
 

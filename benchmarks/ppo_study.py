@@ -2,6 +2,7 @@
 
     python benchmarks/ppo_study.py --workers 16 --runs data/ppo_study     # again: continues
     python benchmarks/ppo_study.py --only 'reference|raw' --env Hopper-v5
+    python benchmarks/ppo_study.py --steps 300000 --env Hopper-v5         # shorter runs
     python benchmarks/ppo_study.py --table                                # print what is known
 
 Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail, except the
@@ -34,6 +35,7 @@ VARIANTS = {
     "no-obs": ("observations are not normalized", {"ac_kwargs:normalize_obs": False}),
     "no-ret": ("returns are not normalized", {"ac_kwargs:normalize_ret": False}),
     "usual-init": ("PyTorch's own initialization", {"ac_kwargs:orthogonal_init": False}),
+    "more-noise": ("actions start with the usual noise (-0.5)", {"ac_kwargs:log_std_init": -0.5}),
     "lam-0.95": ("lam 0.95 instead of 0.97", {"lam": 0.95}),
     "kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
     "no-stop": ("no early stop, 10 passes", {"target_kl": None, "train_pi_iters": 10}),
@@ -42,8 +44,21 @@ VARIANTS = {
     "clip-norm": ("gradients are clipped to norm 0.5", {"max_grad_norm": 0.5}),
     "clip-vf": ("values are clipped to 0.2", {"clip_vf": 0.2}),
     "slow-value": ("vf_lr 3e-4 instead of 1e-3", {"vf_lr": 3e-4}),
-    "minibatches": (
-        "ten passes over minibatches of 50, as in most implementations",
+    "whole-batch": (
+        "80 passes over the whole batch instead of 20 over minibatches",
+        {"minibatch_size": None, "train_pi_iters": 80, "train_v_iters": 80},
+    ),
+    "original": (
+        "the whole batch and more noise, as in the original",
+        {
+            "minibatch_size": None,
+            "train_pi_iters": 80,
+            "train_v_iters": 80,
+            "ac_kwargs:log_std_init": -0.5,
+        },
+    ),
+    "usual": (
+        "ten passes over minibatches of 50 and more noise, as in most implementations",
         {
             "minibatch_size": 50,
             "train_pi_iters": 10,
@@ -53,11 +68,8 @@ VARIANTS = {
             "target_kl": None,
             "max_grad_norm": 0.5,
             "anneal_lr": True,
+            "ac_kwargs:log_std_init": -0.5,
         },
-    ),
-    "minibatches-stop": (
-        "minibatches of 250, at most 20 passes, with the early stop",
-        {"minibatch_size": 250, "train_pi_iters": 20, "train_v_iters": 20},
     ),
 }
 
@@ -89,7 +101,16 @@ def read(path):
 
 
 def table(runs):
-    """Return the lines of a table: the median return of each variant in each environment."""
+    """Return the lines of a table for each length: the median return of each variant."""
+    lines = []
+    for steps in sorted({run["steps"] for run in runs}):
+        shown = [run for run in runs if run["steps"] == steps]
+        lines += [*["", f"After {steps:,} steps:", ""], *table_of(shown)]
+    return lines
+
+
+def table_of(runs):
+    """Return the lines of a table of runs of the same length."""
     envs = [env for env in bench.MUJOCO if any(run["env"] == env for run in runs)]
     lines = [f"| | | {' | '.join(envs)} |", "|---" * (2 + len(envs)) + "|"]
     for name, (what, _) in VARIANTS.items():
