@@ -175,6 +175,8 @@ def collect(folders, args):
             print(f"{algo:9} {env:15} seed {seed}: {runs[seed]['return']:8.0f}", flush=True)
             if seed == FIRST_SEED and args.steps == STEPS and not algo.endswith("_tf1"):
                 keep(folder, ZOO / f"{algo}-{env}")
+    if args.steps == STEPS:
+        learn.write_reached()
 
 
 def keep(folder, target):

@@ -1,11 +1,14 @@
 """The page of the benchmark, docs/benchmarks.md: tables of ours and of published figures.
 
-`python benchmarks/bench.py --page` writes it from `benchmarks/results/bench`.
+`python benchmarks/bench.py --page` writes it and its figures from `benchmarks/results/bench`.
 """
+
+import sys
 
 from bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, preset, read
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+FIGURES = PAGE.with_name("figures")
 
 # What others report after a million steps. The measure is beside each source; versions v3, v4 and
 # v5 of an environment are different tasks.
@@ -160,10 +163,23 @@ def runs_table(found):
     for (algo, env), row in found.items():
         shown = ", ".join(number(run["return"]) for run in row["runs"])
         minutes = [run["train_seconds"] / 60 for run in row["runs"]]
-        time = f"{min(minutes):.0f} to {max(minutes):.0f}"
+        time = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (min(minutes), max(minutes))))
         machine = row["hardware"].get("gpu") or row["hardware"]["cpu"]
         machine = f"{machine}, {row['workers']} run{'s' * (row['workers'] > 1)} at a time"
         lines.append(f"| {algo}, {env} | {shown} | {time} | {machine} | `{row['command']}` |")
+    return lines
+
+
+def missing_commands(found):
+    """Return the lines of a list: which rows lack runs, and how to train them."""
+    lines = []
+    for algo, (envs, seeds) in TABLE.items():
+        known = {env: len(found.get((algo, env), {"runs": []})["runs"]) for env in envs}
+        todo = [env for env in envs if known[env] < seeds]
+        if todo:
+            chosen = "" if len(todo) == len(envs) else "".join(f" --env {env}" for env in todo)
+            gpu = " --device cuda" if algo in ("ddpg", "td3", "sac") else ""
+            lines.append(f"- `python benchmarks/bench.py {algo}{chosen}{gpu}`")
     return lines
 
 
@@ -171,13 +187,9 @@ def page():
     """Return docs/benchmarks.md."""
     found = results()
     lines = [INTRODUCTION.format(episodes=EPISODES), *returns_table(found), ""]
-    missing = [
-        f"`python benchmarks/bench.py {algo}{''.join(' --env ' + e for e in todo)}`"
-        for algo, (envs, _) in TABLE.items()
-        if (todo := [env for env in envs if (algo, env) not in found])
-    ]
+    missing = missing_commands(found)
     if missing:
-        lines += ["Not trained yet: " + ", ".join(missing) + ".", ""]
+        lines += ["Some seeds are not trained yet; these commands train them:", "", *missing, ""]
     lines += ["## Learning curves", ""]
     for env in (*MUJOCO, "Humanoid-v5"):
         if any(e == env for _, e in found):
@@ -207,5 +219,10 @@ different tasks, Ant's most of all.
 
 
 def write():
-    """Write the page."""
+    """Write the page and its figures."""
     PAGE.write_text(page(), encoding="utf-8")
+    sys.path.insert(0, str(FIGURES))
+    import make_figures
+
+    for name, draw in make_figures.bench_figures().items():
+        (FIGURES / f"{name}.svg").write_text(draw(), encoding="utf-8", newline="\n")

@@ -124,7 +124,7 @@ TREE: dict[str, list[tuple[str, list[str]]]] = {
                 "gpu",
             ],
         ),
-        ("Results", ["spinningup/bench", "results/method"]),
+        ("Results", ["spinningup/bench", "benchmarks", "results/method"]),
         (
             "Reference",
             [

@@ -1,14 +1,14 @@
 """`spinup presets`: the hyperparameters that are shipped for an algorithm and an environment.
 
 A preset is a file in `spinup/presets`, such as `ppo-CartPole-v1.json`; `spinup ppo --preset
-CartPole-v1` trains with it. `reached.json` records what three seeds reached in `benchmarks/`.
+CartPole-v1` trains with it. `reached.json` records what its seeds reached in `benchmarks/`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,10 @@ def shipped(algo: str, name: str) -> Path | None:
 
 
 def reached() -> dict[str, Any]:
-    """Return what each preset reached: steps, the returns of three seeds, and what they measure."""
+    """Return what each preset reached: steps, the returns of its seeds, and what they measure.
+
+    A preset for several environments has `environments`, each with its seeds and their returns.
+    """
     found: dict[str, Any] = json.loads((FOLDER / "reached.json").read_text(encoding="utf-8"))
     return found
 
@@ -70,20 +73,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     algo = parser.parse_args(argv).algo
     rows = [registry.get(algo)] if algo else registry.ROWS
     results = reached()
-    lines = [f"{'algorithm':<10} {'--preset':<19} {'steps':>8}  returns of seeds 0, 1 and 2"]
+    lines = [f"{'algorithm':<10} {'--preset':<19} {'steps':>10}  returns of seeds 0, 1 and 2"]
     for row in rows:
         for name in names(row.name):
-            result = results.get(f"{row.name}-{name}")
-            text = f"{'':>8}  not measured"
-            if result is not None:
-                shown = " ".join(f"{_number(value):>6}" for value in result["returns"])
-                of = "" if result["of"] == "return" else f"  ({result['of']})"
-                text = f"{result['steps']:>8,}  {shown}{of}"
-            lines.append(f"{row.name:<10} {name:<19} {text}".rstrip())
+            for text in _told(results.get(f"{row.name}-{name}")):
+                lines.append(f"{row.name:<10} {name:<19} {text}".rstrip())
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
     return 0
+
+
+def _told(result: dict[str, Any] | None) -> list[str]:
+    """Return what a preset reached: one line for each of its environments."""
+    if result is None:
+        return [f"{'':>10}  not measured"]
+    if "environments" not in result:
+        note = "" if result["of"] == "return" else f"  ({result['of']})"
+        return [_line(result["steps"], result["returns"], note)]
+    lines = []
+    for env, runs in result["environments"].items():
+        first, *others = runs
+        seeds = f"seeds {first} to {others[-1]}" if others else f"seed {first}"
+        lines.append(_line(result["steps"], runs.values(), f"  ({env}, {seeds})"))
+    return lines
+
+
+def _line(steps: int, returns: Iterable[float], note: str) -> str:
+    return f"{steps:>10,}  {' '.join(f'{_number(value):>6}' for value in returns)}{note}"
 
 
 def _number(value: float) -> str:

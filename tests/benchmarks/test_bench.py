@@ -80,6 +80,33 @@ def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
     # The interquartile mean of five drops a quarter of the weight at each end.
     assert "| Hopper-v5 | 2,000 [1,300, 2,700] |" in page
     assert "| ppo, Hopper-v5 | 2,000 | 2,400, missed | 1,770 | 2,609 | 2,383 |  |" in page
-    assert "| ppo, Hopper-v5 | 3,000, 1,000, 2,000, 2,100, 1,900 | 5 to 5 | a processor, 2 " in page
-    assert "`python benchmarks/bench.py trpo --env HalfCheetah-v5 --env Hopper-v5" in page
+    assert "| ppo, Hopper-v5 | 3,000, 1,000, 2,000, 2,100, 1,900 | 5 | a processor, 2 " in page
+    assert "\n- `python benchmarks/bench.py trpo`\n" in page
+    assert "\n- `python benchmarks/bench.py ppo --env HalfCheetah-v5 --env Walker2d-v5" in page
     assert "figures/bench-Hopper.svg" in page and "bench-Ant.svg" not in page
+
+
+def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
+    monkeypatch.syspath_prepend(str(repo_root / "benchmarks"))
+    for name in ("bench", "bench_page", "learn"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import bench_page
+
+    assert bench_page.PAGE.read_text(encoding="utf-8") == bench_page.page(), "run bench.py --page"
+    for env in {env for _, env in bench_page.results()}:
+        assert (bench_page.FIGURES / f"bench-{env.partition('-')[0]}.svg").exists()
+
+
+def test_the_policies_of_the_zoo_are_small_and_play(repo_root):
+    from spinup.policies.loading import load_policy_and_env
+
+    folders = sorted(path.parent for path in (repo_root / "zoo").glob("*/config.json"))
+    assert folders
+    for folder in folders:
+        env, get_action = load_policy_and_env(folder, deterministic=True)
+        assert env.action_space.contains(get_action(env.reset(seed=0)[0])), folder.name
+        assert env.spec.id == folder.name.partition("-")[2]
+        env.close()
+    files = [path for path in (repo_root / "zoo").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20e6
+    assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}

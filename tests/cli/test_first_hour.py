@@ -239,6 +239,9 @@ def test_presets_are_listed_with_what_they_reached(capsys):
         algo, _, name = path.stem.partition("-")
         figures = r"([\d,]+ +\S|not measured)"
         assert re.search(rf"^{algo} +{re.escape(name)} +{figures}", out, re.M), path.stem
+    long = presets.reached()["ppo-MuJoCo"]["environments"]["HalfCheetah-v5"]
+    shown = " ".join(f"{value:>6,.0f}" for value in long.values())
+    assert re.search(rf"^ppo +MuJoCo +1,000,000 +{shown}  \(HalfCheetah-v5, seeds 100", out, re.M)
     assert run.main(["presets", "dqn"]) == 0
     assert capsys.readouterr().out.count("\ndqn ") == len(presets.names("dqn"))
 
