@@ -325,7 +325,7 @@ def bench(env: str) -> str:
     parts.append(text(62, height + 16, "median and range of the seeds", "ta"))
     parts.append(text(265, height + 16, "● final policies", "ta"))
     title = f"Training returns on {env}: {', '.join(algo for algo, *_ in shown)}"
-    return figure(max(62 + 236 * columns, 420), height + 28, title, parts)
+    return figure(max(62 + 236 * columns, 560), height + 28, title, parts)
 
 
 def bench_figures() -> dict[str, Callable[[], str]]:

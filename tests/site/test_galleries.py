@@ -222,7 +222,8 @@ def test_what_the_readings_say_is_in_the_data(script, galleries):
         runs[algo] = galleries.corpus(algo)[env][seed]
     assert min(runs["reinforce"]["AverageEpRet"][40:60]) < 180
     assert runs["reinforce"]["AverageEpRet"][-1] == 500 and runs["reinforce"]["KL"][-1] < 1e-6
-    assert max(runs["vpg"]["KL"]) == runs["vpg"]["KL"][0]
+    assert max(runs["vpg"]["KL"][50:]) > 5 * runs["vpg"]["KL"][0]
+    assert abs(runs["vpg"]["ExplVarOld"][0]) < 0.01 and runs["vpg"]["ExplVarOld"][20] > 0.8
     assert runs["vpg"]["AverageVVals"][-1] == pytest.approx(100, abs=0.5)
     assert min(runs["trpo"]["KL"]) > 0.0044 and max(runs["trpo"]["KL"]) < 0.01
     assert max(runs["trpo"]["BacktrackIters"]) == 0 and min(runs["trpo"]["SurrGain"]) > 0
