@@ -5,7 +5,7 @@
 
 import sys
 
-from bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, preset, read
+from bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, digest, preset, read
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 FIGURES = PAGE.with_name("figures")
@@ -82,7 +82,9 @@ INTRODUCTION = """\
 <!-- `python benchmarks/bench.py --page` writes this page. -->
 
 Each algorithm has one preset for all environments ([below](#presets)), chosen on seeds that are
-not reported here. Seeds 100 and up were then trained for one million steps. The figure of a run
+not reported here. What differs for Walker2d and Swimmer was decided after a look at three of the
+reported seeds, [as told here](../benchmarks/README.md#how-the-presets-were-chosen). Seeds 100 and
+up were then trained for one million steps. The figure of a run
 is the mean return of its final policy over {episodes} episodes, played deterministically in a
 fresh environment. It is not the best value during training, which would be higher, on Hopper by
 hundreds.
@@ -112,9 +114,10 @@ def summarized(row):
 
 
 def results():
-    """Return all rows that have been measured: (algorithm, environment) -> result."""
+    """Return all rows that were measured with today's presets: (algorithm, env) -> result."""
     rows = ((algo, env) for algo, (envs, _) in TABLE.items() for env in envs)
-    return {row: found for row in rows if (found := read(*row))}
+    found = {row: read(*row) for row in rows}
+    return {row: f for row, f in found.items() if f and f["digest"] == digest(*row, f["steps"])}
 
 
 def number(value):
@@ -205,7 +208,8 @@ def page():
     lines += ["What differs in single environments:", ""]
     for env, (algos, changes, why) in EXCEPTIONS.items():
         values = ", ".join(f"`{key}` is {value}" for key, value in changes.items())
-        who = "all algorithms" if set(algos) == set(TABLE) else ", ".join(algos)
+        names = [algo for algo in algos if not algo.endswith("_tf1")]
+        who = "all algorithms" if set(algos) == set(TABLE) else " and ".join(names)
         lines.append(f"- {env}: {values} for {who}, because {why}.")
     return "\n".join(lines) + "\n"
 
@@ -214,7 +218,9 @@ BESIDE = """\
 The figures of others measure other things, which explains most differences. *Training returns*
 include exploration noise, so they are lower than those of a deterministic policy. A *maximum over
 training* is higher than the final value. The versions of an environment, such as v4 and v5, are
-different tasks, Ant's most of all.
+different tasks, Ant's most of all. Spinning Up's VPG, TRPO and PPO normalize neither observations
+nor rewards, and start from PyTorch's or TensorFlow's own initialization; our presets normalize
+both and initialize orthogonally.
 """
 
 

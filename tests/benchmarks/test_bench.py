@@ -26,7 +26,12 @@ def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
             assert config["epochs"] * config.get("steps_per_epoch", 4000) == bench.STEPS
             assert "env" not in config and seeds >= 3
     swimmer = bench.settings("ppo", "Swimmer-v5", bench.STEPS)
-    assert swimmer["gamma"] == 0.9999
+    assert swimmer["gamma"] == 0.999
+    noise = [
+        bench.settings("ppo", f"{name}-v5", 10**6)["ac_kwargs"] for name in ("Ant", "Walker2d")
+    ]
+    assert [entry["log_std_init"] for entry in noise] == [-1.0, -0.5]
+    assert json.loads(bench.preset("ppo").read_text())["ac_kwargs"] == noise[0]
     assert bench.digest("ppo", "Swimmer-v5", 10**6) != bench.digest("ppo", "Ant-v5", 10**6)
     assert bench.digest("vpg", "Hopper-v5", 10**6) == bench.digest("vpg", "Ant-v5", 10**6)
 
@@ -70,6 +75,8 @@ def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
     row = {
         "algo": "ppo",
         "env": "Hopper-v5",
+        "steps": bench.STEPS,
+        "digest": bench.digest("ppo", "Hopper-v5", bench.STEPS),
         "runs": runs,
         "hardware": {"cpu": "a processor"},
         "workers": 2,
@@ -84,6 +91,8 @@ def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
     assert "\n- `python benchmarks/bench.py trpo`\n" in page
     assert "\n- `python benchmarks/bench.py ppo --env HalfCheetah-v5 --env Walker2d-v5" in page
     assert "figures/bench-Hopper.svg" in page and "bench-Ant.svg" not in page
+    (tmp_path / "ppo-Hopper-v5.json").write_text(json.dumps(row | {"digest": "of another preset"}))
+    assert "| Hopper-v5 |" not in bench_page.page()
 
 
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
