@@ -323,7 +323,7 @@ def bench(env: str) -> str:
         parts += panel.parts
     height = 190 * math.ceil(len(shown) / columns)
     parts.append(text(62, height + 16, "median and range of the seeds", "ta"))
-    parts.append(text(265, height + 16, "● final policies", "ta"))
+    parts.append(text(292, height + 16, "● final policies", "ta"))
     title = f"Training returns on {env}: {', '.join(algo for algo, *_ in shown)}"
     return figure(max(62 + 236 * columns, 560), height + 28, title, parts)
 
