@@ -54,11 +54,6 @@ TABLE = {
 }
 # environment -> (algorithms, what differs from their presets, why); a colon leads into a dict
 EXCEPTIONS = {
-    "Walker2d-v5": (
-        ("vpg", "trpo", "ppo", "vpg_tf1", "trpo_tf1", "ppo_tf1"),
-        {"ac_kwargs:log_std_init": -0.5},
-        "with less noise, some seeds settle for a slow walk",
-    ),
     "Swimmer-v5": (
         tuple(TABLE),
         {"gamma": 0.999},
