@@ -35,7 +35,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import gymnasium as gym
 import numpy as np
 
-from spinup.utils.memory import keep_freed_memory
+from spinup.utils.malloc import keep_freed_memory
 from spinup.utils.mpi_launch import physical_cores
 from spinup.utils.mpi_tools import Shards, mpi_fork
 

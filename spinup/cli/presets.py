@@ -76,31 +76,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = [f"{'algorithm':<10} {'--preset':<19} {'steps':>10}  returns of seeds 0, 1 and 2"]
     for row in rows:
         for name in names(row.name):
-            for text in _told(results.get(f"{row.name}-{name}")):
-                lines.append(f"{row.name:<10} {name:<19} {text}".rstrip())
+            for label, text in _told(name, results.get(f"{row.name}-{name}")):
+                lines.append(f"{row.name:<10} {label:<19} {text}".rstrip())
+    if any(name == "MuJoCo" for row in rows for name in names(row.name)):
+        lines.append("\nMuJoCo is one preset for several environments; its seeds are 100 and up.")
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
     return 0
 
 
-def _told(result: dict[str, Any] | None) -> list[str]:
-    """Return what a preset reached: one line for each of its environments."""
+def _told(name: str, result: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return a preset's lines, one for each of its environments: a label, and what was reached."""
     if result is None:
-        return [f"{'':>10}  not measured"]
-    if "environments" not in result:
+        return [(name, f"{'':>10}  not measured")]
+    environments = result.get("environments")
+    if environments is None:
         note = "" if result["of"] == "return" else f"  ({result['of']})"
-        return [_line(result["steps"], result["returns"], note)]
-    lines = []
-    for env, runs in result["environments"].items():
-        first, *others = runs
-        seeds = f"seeds {first} to {others[-1]}" if others else f"seed {first}"
-        lines.append(_line(result["steps"], runs.values(), f"  ({env}, {seeds})"))
-    return lines
+        return [(name, _line(result["steps"], result["returns"]) + note)]
+    return [
+        (f"{name}: {env.partition('-')[0]}", _line(result["steps"], runs.values()))
+        for env, runs in environments.items()
+    ]
 
 
-def _line(steps: int, returns: Iterable[float], note: str) -> str:
-    return f"{steps:>10,}  {' '.join(f'{_number(value):>6}' for value in returns)}{note}"
+def _line(steps: int, returns: Iterable[float]) -> str:
+    return f"{steps:>10,}  {' '.join(f'{_number(value):>6}' for value in returns)}"
 
 
 def _number(value: float) -> str:

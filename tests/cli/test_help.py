@@ -92,7 +92,7 @@ def test_help_lists_what_a_graph_function_takes_from_the_command_line(name, caps
     entries = re.findall(r"^  --ac_kwargs:(\w+)", capsys.readouterr().out, re.M)
     common = ["output_activation", "KEY"]
     if registry.get(name.removesuffix("_tf1")).on_policy:
-        common[1:1] = ["normalize_obs", "normalize_ret", "orthogonal_init"]
+        common[1:1] = ["normalize_obs", "normalize_ret", "orthogonal_init", "log_std_init"]
     # neither the action space, which the run passes, nor a policy function
     assert entries == common
     for unknown in ("action_space", "policy"):

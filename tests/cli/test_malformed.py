@@ -81,7 +81,8 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --ac_kwargs:hidden-sizes 8",
         "'ac_kwargs' has no entry 'hidden-sizes': it has hidden_sizes, activation, "
-        "normalize_obs, normalize_ret, orthogonal_init, encoder; did you mean hidden_sizes?",
+        "normalize_obs, normalize_ret, orthogonal_init, encoder, share_encoder, log_std_init; "
+        "did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --env_kwargs 3",
@@ -427,7 +428,8 @@ REFUSED = [
     (
         "ppo --env CartPole-v1 --ac_kwargs:hiden_sizes 3",
         "'ac_kwargs' has no entry 'hiden_sizes': it has hidden_sizes, activation, "
-        "normalize_obs, normalize_ret, orthogonal_init, encoder; did you mean hidden_sizes?",
+        "normalize_obs, normalize_ret, orthogonal_init, encoder, share_encoder, log_std_init; "
+        "did you mean hidden_sizes?",
     ),
     (
         "ppo --env CartPole-v1 --ac_kwargs:normalize_obs perhaps",

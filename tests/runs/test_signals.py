@@ -334,7 +334,7 @@ def test_a_sighup_that_nohup_ignores_stays_ignored():
 
 
 IN_A_TERMINAL = """
-    import os, pty, sys, time
+    import os, pty, select, sys, time
     folder = sys.argv[1]
     pid, terminal = pty.fork()
     if pid == 0:
@@ -354,8 +354,9 @@ IN_A_TERMINAL = """
             save_freq=50, logger_kwargs={"output_dir": folder + "/run"},
         )
         os._exit(0)
-    while not os.path.exists(folder + "/ready"):
-        os.read(terminal, 1 << 16)
+    while not os.path.exists(folder + "/ready"):  # read only what is there: it sleeps silently
+        if select.select([terminal], [], [], 0.01)[0]:
+            os.read(terminal, 1 << 16)
     os.close(terminal)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
