@@ -27,6 +27,8 @@ def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
             assert "env" not in config and seeds >= 3
     swimmer = bench.settings("ppo", "Swimmer-v5", bench.STEPS)
     assert swimmer["gamma"] == 0.999
+    trpo = [bench.settings("trpo", env, bench.STEPS)["ac_kwargs"] for env in bench.MUJOCO]
+    assert [kwargs.get("log_std_init") for kwargs in trpo] == [None, None, None, -1.0, None]
     preset = bench.settings("ppo", "Ant-v5", bench.STEPS)
     changed = bench.changed(preset, {"gamma": 0.9, "ac_kwargs:log_std_init": -0.5})
     assert changed["gamma"] == 0.9 and changed["ac_kwargs"]["log_std_init"] == -0.5
