@@ -1,4 +1,5 @@
 """Hyperparameters that are known to work: one JSON file per algorithm and environment.
 
-`reached.json` records the returns that three seeds reached; `benchmarks/learn.py` writes it.
+`<algo>-MuJoCo.json` is for all MuJoCo tasks. `reached.json` records the returns that their seeds
+reached; `benchmarks/learn.py` and `benchmarks/bench.py` write it.
 """
