@@ -38,11 +38,16 @@ settings.load_profile("spinup")
 
 
 @pytest.fixture
-def without_games(monkeypatch):
-    """Hide the hundreds of Atari games, which other tests in this process may have registered."""
+def few_environments(monkeypatch):
+    """List only what a new process does: other tests may have registered games and exercises."""
     import gymnasium
 
-    few = {id_: spec for id_, spec in gymnasium.registry.items() if "ale_py" not in str(spec)}
+    def module(spec):  # an entry point is a function or the text "module:name"
+        return str(getattr(spec.entry_point, "__module__", spec.entry_point))
+
+    usual = ("gymnasium.envs.", "spinup.envs.")
+    few = {id_: spec for id_, spec in gymnasium.registry.items() if module(spec).startswith(usual)}
+    assert "CartPole-v1" in few and "spinup/BitFlip-v0" in few
     monkeypatch.setattr(gymnasium, "registry", few)
 
 

@@ -162,7 +162,7 @@ COMMANDS = [
 def test_commands_of_the_documentation_parse(words, monkeypatch, request):
     monkeypatch.chdir(ROOT)  # where a reader is who types `--config spinup/presets/...`
     if "envs" in words:
-        request.getfixturevalue("without_games")
+        request.getfixturevalue("few_environments")
     parse(words, monkeypatch)
 
 

@@ -109,7 +109,7 @@ def test_the_version_names_tensorflow_whichever_build_is_installed(capsys):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_every_other_screen_fits_the_terminal(columns, capsys, monkeypatch, without_games):
+def test_every_other_screen_fits_the_terminal(columns, capsys, monkeypatch, few_environments):
     monkeypatch.setenv("COLUMNS", str(columns))
     for line in ("help", "--version", "algos", "envs", "envs --all", "presets", "presets her"):
         assert run.main(line.split()) == 0

@@ -580,7 +580,7 @@ REFUSED = [
 
 
 @pytest.fixture(autouse=True)
-def nothing_may_start(monkeypatch, tmp_path):
+def nothing_may_start(monkeypatch, tmp_path, few_environments):
     """An empty working directory, and a grid that fails the test when it is run."""
 
     def started(*args, **kwargs):
