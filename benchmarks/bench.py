@@ -8,11 +8,11 @@
 
 Each algorithm has one preset for all environments, `spinup/presets/<algo>-MuJoCo.json`; EXCEPTIONS
 lists what differs. Seeds 100 and up are reported, and presets were chosen on other seeds. A run is
-a cell of a grid, so the same command again continues wherever it was stopped. When a run is
-finished, its FINAL policy plays 20 episodes deterministically in a fresh environment. The small
-files that remain are `benchmarks/results/bench/<algo>-<env>.json` (returns, curves, time, hardware,
-versions, command) and, for the first seed of a PyTorch row, a policy in `zoo/` that
-`spinup test_policy` plays.
+a cell of a grid, so the same command again continues wherever it was stopped, and it trains nothing
+whose result is kept already. When the runs are finished, their FINAL policies play 20 episodes
+deterministically in a fresh environment. The small files that remain are
+`benchmarks/results/bench/<algo>-<env>.json` (returns, curves, time, hardware, versions, command)
+and, for the first seed of a PyTorch row, a policy in `zoo/` that `spinup test_policy` plays.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import os
 import shutil
 import statistics
 import sys
+from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -147,18 +148,29 @@ def hardware(device):
     return {"cpu": learn.processor(), "cores": os.cpu_count(), **gpu}
 
 
+def place_of(args):
+    """Return the folder of the results: a shorter try keeps its own beside its runs."""
+    return RESULTS if args.steps == STEPS else args.data_dir / "results"
+
+
+def open_seeds(algo, env, args):
+    """Return the seeds of a row that have no result yet."""
+    row = read(algo, env, place_of(args))
+    same = row.get("digest") == digest(algo, env, args.steps)
+    done = {run["seed"] for run in row["runs"]} if same else set()
+    count = args.seeds or TABLE[algo][1]
+    return tuple(seed for seed in range(FIRST_SEED, FIRST_SEED + count) if seed not in done)
+
+
 def collect(folders, args):
-    """Evaluate the finished runs that have no result yet, and write the files of their rows."""
-    place = RESULTS if args.steps == STEPS else args.data_dir / "results"  # a try
+    """Evaluate the finished ones of these runs, and write the files of their rows."""
+    place = place_of(args)
     place.mkdir(parents=True, exist_ok=True)
     pool_of = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
     with (pool_of if args.workers > 1 else ThreadPoolExecutor)(args.workers) as pool:
         waiting = []
         for (algo, env, seed), folder in folders.items():
-            row = read(algo, env, place)
-            same = row.get("digest") == digest(algo, env, args.steps)
-            done = same and any(run["seed"] == seed for run in row["runs"])
-            if not done and (folder / ".finished").exists():
+            if (folder / ".finished").exists():
                 waiting.append((algo, env, seed, folder, pool.submit(play, folder, env, seed)))
         for algo, env, seed, folder, future in waiting:
             row, mark = read(algo, env, place), digest(algo, env, args.steps)
@@ -226,17 +238,14 @@ def main(argv=None):
     failed = False
     if not args.page:
         chosen = args.algos or [a for a in TABLE if a.endswith("_tf1") <= has_tensorflow()]
-        for count in sorted({args.seeds or TABLE[algo][1] for algo in chosen}, reverse=True):
-            rows = [
-                (algo, env)
-                for algo in chosen
-                if (args.seeds or TABLE[algo][1]) == count
-                for env in TABLE[algo][0]
-                if args.env is None or env in args.env
-            ]
-            if rows:
-                seeds = range(FIRST_SEED, FIRST_SEED + count)
-                failed |= run(rows, seeds, args)
+        together = defaultdict(list)  # seeds -> the rows that miss them: a grid is a product
+        for algo in chosen:
+            for env in TABLE[algo][0]:
+                if args.env is None or env in args.env:
+                    together[open_seeds(algo, env, args)].append((algo, env))
+        together.pop((), None)
+        for seeds, rows in together.items():
+            failed |= run(rows, seeds, args)
     if args.steps == STEPS:
         from bench_page import write
 
