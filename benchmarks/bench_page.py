@@ -185,6 +185,14 @@ def missing_commands(found):
     return lines
 
 
+def study():
+    """Return the lines about PPO's details, of the runs of ppo_study.py that are current."""
+    import ppo_study
+
+    runs = ppo_study.current(ppo_study.RESULTS)
+    return [*STUDY.splitlines(), *ppo_study.table(runs), ""] if runs else []
+
+
 def page():
     """Return docs/benchmarks.md."""
     found = results()
@@ -200,7 +208,7 @@ def page():
             lines += [f"![{text}](figures/bench-{name}.svg)", ""]
     lines += ["## Beside published figures", "", *BESIDE.splitlines(), ""]
     lines += [*published_table(found), "", "## All runs", "", *runs_table(found), ""]
-    lines += ["## Presets", ""]
+    lines += [*study(), "## Presets", ""]
     for algo in dict.fromkeys(algo.removesuffix("_tf1") for algo, _ in found):
         lines += [f"`{algo}` (`spinup {algo} --preset MuJoCo --env Hopper-v5`):", ""]
         lines += ["```json", preset(algo).read_text().rstrip(), "```", ""]
@@ -220,6 +228,15 @@ training* is higher than the final value. The versions of an environment, such a
 different tasks, Ant's most of all. Spinning Up's VPG, TRPO and PPO normalize neither observations
 nor rewards, and start from PyTorch's or TensorFlow's own initialization; our presets normalize
 both and initialize orthogonally.
+"""
+
+STUDY = """\
+## Which details matter to PPO
+
+Each row changes one detail of PPO's preset, a few of them several, as they say. The seeds are 10,
+11 and 12, on which the preset was chosen. A cell has the median of the final policies' returns in
+bold, and all of them in parentheses. Three seeds show large effects only: seeds of the same row
+often differ by a factor of two. `python benchmarks/ppo_study.py` trains what is missing.
 """
 
 

@@ -5,10 +5,10 @@
     python benchmarks/ppo_study.py --steps 300000 --env Hopper-v5         # shorter runs
     python benchmarks/ppo_study.py --table                                # print what is known
 
-Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail, except the
-last two, which are whole recipes; what bench.py changes for single environments is left out.
-Seeds 10, 11 and 12: presets are chosen here, so these seeds are never reported as results (bench.py
-reports seeds 100 and up). The final policies play 20 episodes deterministically.
+Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail, except
+small-steps and the last two, which are whole recipes. What bench.py changes for single environments
+is left out. Seeds 10, 11 and 12: presets are chosen here, so these seeds are never reported as
+results (bench.py reports seeds 100 and up). The final policies play 20 episodes deterministically.
 `results/ppo_study.json` keeps returns, curves and settings, run by run.
 """
 
@@ -40,6 +40,10 @@ VARIANTS = {
     "more-noise": ("actions start with the usual noise (-0.5)", {"ac_kwargs:log_std_init": -0.5}),
     "lam-0.95": ("lam 0.95 instead of 0.97", {"lam": 0.95}),
     "kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
+    "small-steps": (
+        "the policy may move twice as far, in smaller steps (pi_lr 1e-4)",
+        {"target_kl": 0.02, "pi_lr": 1e-4},
+    ),
     "no-stop": ("no early stop, 10 passes", {"target_kl": None, "train_pi_iters": 10}),
     "batch-4000": ("4,000 steps per epoch", {"steps_per_epoch": 4000}),
     "annealed": ("learning rates fall to 0", {"anneal_lr": True}),
@@ -80,6 +84,22 @@ def changed(name, steps):
     """Return the arguments of a variant."""
     preset = json.loads(bench.preset("ppo").read_text())
     return learn.of_length(bench.changed(preset, VARIANTS[name][1]), steps)
+
+
+def full(config):
+    """Return arguments with the two defaults that some variants name and others do not."""
+    ac_kwargs = {"log_std_init": -0.5, **config["ac_kwargs"]}
+    return {"minibatch_size": None, **config, "ac_kwargs": ac_kwargs}
+
+
+def current(path):
+    """Return the kept runs whose variant still means the arguments that they were trained with."""
+    return [
+        run
+        for run in read(path)["runs"]
+        if run["variant"] in VARIANTS
+        and full(run["settings"]) == full(changed(run["variant"], run["steps"]))
+    ]
 
 
 def train(name, env, seed, steps, folder):
@@ -148,12 +168,12 @@ def main(argv=None):
             for name in names
             for env in args.env or ENVS
         ]
-        done = {(r["variant"], r["env"], r["seed"], r["steps"]) for r in read(args.out)["runs"]}
+        done = {(r["variant"], r["env"], r["seed"], r["steps"]) for r in current(args.out)}
         with ProcessPoolExecutor(args.workers, get_context("spawn")) as pool:
             jobs = [pool.submit(train, *row, args.runs) for row in wanted if row not in done]
             for job in as_completed(jobs):
                 keep(job.result(), args.out)
-    print("\n".join(table(read(args.out)["runs"])))
+    print("\n".join(table(current(args.out))))
 
 
 def keep(run, path):

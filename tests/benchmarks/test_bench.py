@@ -97,7 +97,23 @@ def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
     assert "\n- `python benchmarks/bench.py ppo --env HalfCheetah-v5 --env Walker2d-v5" in page
     assert "figures/bench-Hopper.svg" in page and "bench-Ant.svg" not in page
     (tmp_path / "ppo-Hopper-v5.json").write_text(json.dumps(row | {"digest": "of another preset"}))
-    assert "| Hopper-v5 |" not in bench_page.page()
+    assert "\n| Hopper-v5 |" not in bench_page.page()
+
+
+def test_the_study_shows_no_run_of_a_variant_that_has_changed(bench, tmp_path):
+    import ppo_study
+
+    path = tmp_path / "study.json"
+    settings = ppo_study.changed("original", 300_000)
+    assert settings["epochs"] == 150 and settings["ac_kwargs"]["log_std_init"] == -0.5
+    left_out = settings | {"ac_kwargs": {**settings["ac_kwargs"]}}
+    del left_out["minibatch_size"], left_out["ac_kwargs"]["log_std_init"]  # both are defaults
+    for seed, trained_with in enumerate((settings, left_out, settings | {"lam": 0.5})):
+        run = {"variant": "original", "env": "Hopper-v5", "seed": seed, "steps": 300_000}
+        ppo_study.keep({**run, "return": 100.0 * (seed + 1), "settings": trained_with}, path)
+    assert [run["seed"] for run in ppo_study.current(path)] == [0, 1]
+    *_, line = ppo_study.table(ppo_study.current(path))
+    assert line.endswith("| **150** (100, 200) |")
 
 
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
