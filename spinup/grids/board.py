@@ -1,6 +1,8 @@
 """Show a grid's progress: a live table on a terminal, plain lines elsewhere.
 
-The numbers come from the last rows of each cell's `progress.txt`, whichever process runs the cell.
+The numbers come from the last rows of each cell's `progress.txt`, whichever process runs the cell,
+and the length of a run from its arguments or, for a function without such an argument, from its
+`config.json`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TextIO
 from spinup.grids.cells import Job, read_state
 from spinup.utils.errors import printable_lines
 from spinup.utils.progress import hms
-from spinup.utils.reading import open_regular
+from spinup.utils.reading import open_regular, read_json
 
 _TAIL_BYTES = 16384
 _MOST = 1e15  # larger numbers are not counts, times or returns
@@ -230,7 +232,7 @@ class Board:
 
     def _numbers(self, i: int) -> tuple[str, str, str, str]:
         """Format a cell's epoch, return, steps per second and remaining time."""
-        progress, total = read_progress(self.jobs[i].output_dir), self._epochs[i]
+        progress, total = read_progress(self.jobs[i].output_dir), self._total(i)
         running = self.states[i] == "running"
         if self.states[i] == "waiting":
             return "-", "-", "-", "-"
@@ -241,8 +243,14 @@ class Board:
         left = self._cell_left(i, progress) if running else None
         return epoch, ret, rate, "-" if left is None else hms(left)
 
+    def _total(self, i: int) -> int | None:
+        """Return how many epochs a cell has; its run says so if its function does not."""
+        if self._epochs[i] is None:
+            self._epochs[i] = _recorded_epochs(self.jobs[i].output_dir)
+        return self._epochs[i]
+
     def _cell_left(self, i: int, progress: Progress) -> float | None:
-        total = self._epochs[i]
+        total = self._total(i)
         if total is None or progress.epoch is None or progress.epoch_seconds is None:
             return None
         epochs = max(0, total - 1 - progress.epoch)
@@ -259,7 +267,7 @@ class Board:
         whole = [
             total * progress.epoch_seconds
             for i, progress in known
-            if (total := self._epochs[i]) is not None and progress.epoch_seconds is not None
+            if (total := self._total(i)) is not None and progress.epoch_seconds is not None
         ]
         if not running or any(seconds is None for seconds in left) or not whole:
             return None
@@ -296,4 +304,14 @@ def _epochs(job: Job) -> int | None:
         except (TypeError, ValueError):
             return None
         value = None if found is None else found.default
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
+
+
+def _recorded_epochs(run: str | os.PathLike[str]) -> int | None:
+    """Return the number of epochs in a run's `config.json`; None if there is none yet."""
+    try:
+        config = read_json(Path(run, "config.json"))
+    except (OSError, ValueError):
+        return None
+    value = config.get("epochs") if isinstance(config, dict) else None
+    return value if type(value) is int else None

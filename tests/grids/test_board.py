@@ -151,6 +151,19 @@ def test_the_defaults_of_the_function_say_how_long_a_run_is(jobs):
     assert Board("demo", jobs(1, epochs=None), io.StringIO())._epochs == [10]
 
 
+def test_a_run_of_a_function_without_epochs_says_itself_how_long_it_is(jobs, tmp_path):
+    board = Board("demo", jobs(1), io.StringIO(), clock=lambda: 0.0)
+    board._epochs = [None]  # as for a function of one's own
+    progress(tmp_path / "cell0_s0", HEADER + row(0) + row(1))
+    board.set(0, "running")
+    assert board._numbers(0)[0] == "2/?" and board.seconds_left() is None
+    for wrong in ("{", "[4]", '{"epochs": "4"}', '{"epochs": true}'):
+        (tmp_path / "cell0_s0" / "config.json").write_text(wrong)
+        assert board._numbers(0)[0] == "2/?"
+    (tmp_path / "cell0_s0" / "config.json").write_text('{"epochs": 6}')
+    assert board._numbers(0)[0] == "2/6" and board.seconds_left() == 8.0
+
+
 def test_a_small_screen_shows_what_matters_and_counts_the_rest(jobs):
     board = Board("demo", jobs(40), io.StringIO())
     board.states = ["done"] * 20 + ["running"] * 3 + ["waiting"] * 16 + ["failed"]
