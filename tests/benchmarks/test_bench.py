@@ -123,7 +123,10 @@ def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
     import bench_page
 
     assert bench_page.PAGE.read_text(encoding="utf-8") == bench_page.page(), "run bench.py --page"
-    for env in {env for _, env in bench_page.results()}:
+    found = bench_page.results()  # only rows of today's presets
+    kept = {path.stem for path in (repo_root / "benchmarks/results/bench").glob("*.json")}
+    assert kept == {f"{algo}-{env}" for algo, env in found}, "delete the rows of an older preset"
+    for env in {env for _, env in found}:
         assert (bench_page.FIGURES / f"bench-{env.partition('-')[0]}.svg").exists()
 
 
