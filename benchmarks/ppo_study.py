@@ -40,6 +40,7 @@ VARIANTS = {
     "more-noise": ("actions start with the usual noise (-0.5)", {"ac_kwargs:log_std_init": -0.5}),
     "lam-0.95": ("lam 0.95 instead of 0.97", {"lam": 0.95}),
     "kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
+    "slow-policy": ("smaller steps of the policy (pi_lr 1e-4)", {"pi_lr": 1e-4}),
     "small-steps": (
         "the policy may move twice as far, in smaller steps (pi_lr 1e-4)",
         {"target_kl": 0.02, "pi_lr": 1e-4},

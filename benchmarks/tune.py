@@ -4,6 +4,7 @@
     python benchmarks/tune.py ppo                   # one of them
     python benchmarks/tune.py ppo --dry_run         # what it would cost
     python benchmarks/tune.py --small               # minutes: does it work from end to end?
+    python benchmarks/tune.py --table               # run nothing: the table of docs/tune.md
 
 The same command again continues a study that was stopped. Each study ends with ten fresh seeds of
 the best two and the default. Its report, with every test score, the command and the wall time, is
@@ -41,6 +42,24 @@ def command(algo, env, flags, args):
     return [*words, *(["--dry_run"] * args.dry_run)]
 
 
+def table():
+    """Return the lines of a table of the kept reports: the winner and the default of each."""
+    lines = ["| | configuration | tuning score | test score, ten fresh seeds | wall time |"]
+    lines.append("|---" * 5 + "|")
+    for path in sorted(RESULTS.glob("*.json")):
+        report = json.loads(path.read_text())
+        name = f"{report['algo'].removesuffix('_pytorch').upper()}, {report['env']}"
+        minutes = f"{report['wall_seconds'] / 60:.0f} minutes"
+        shown = {report["winner"]: "the winner", "default": "the default"}
+        for which, words in shown.items():
+            found = report["configurations"][which]
+            low, high = found["test"]["iqm_ci"]
+            test = f"{found['test']['iqm']:,.0f} [{low:,.0f}, {high:,.0f}]"
+            lines.append(f"| {name} | {words} | {found['tuning']:,.0f} | {test} | {minutes} |")
+            name = minutes = ""
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("algo", nargs="?", choices=[algo for algo, _, _ in STUDIES])
@@ -48,7 +67,11 @@ def main():
     parser.add_argument("--keep", type=Path, default=Path("data"), help="folder for the studies")
     parser.add_argument("--small", action="store_true", help="a few short runs, kept nowhere")
     parser.add_argument("--dry_run", action="store_true", help="only estimate the cost")
+    parser.add_argument("--table", action="store_true", help="only print what is kept")
     args = parser.parse_args()
+    if args.table:
+        print("\n".join(table()))
+        return
     for algo, env, flags in STUDIES:
         if args.algo not in (None, algo):
             continue
