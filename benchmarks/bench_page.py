@@ -233,10 +233,10 @@ both and initialize orthogonally.
 STUDY = """\
 ## Which details matter to PPO
 
-Each row changes one detail of PPO's preset, a few of them several, as they say. The seeds are 10,
-11 and 12, on which the preset was chosen. A cell has the median of the final policies' returns in
-bold, and all of them in parentheses. Three seeds show large effects only: seeds of the same row
-often differ by a factor of two. `python benchmarks/ppo_study.py` trains what is missing.
+Each row changes one detail of PPO's preset, or several if it says so. The seeds are 10, 11 and 12,
+on which the preset was chosen. A cell has the returns of the final policies, after their median in
+bold if there are several. Such a table shows large effects only: on Walker2d, seeds of the same row
+differ by a factor of two to five. `python benchmarks/ppo_study.py` trains what is missing.
 """
 
 
