@@ -159,8 +159,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_commands_of_the_documentation_parse(words, monkeypatch, request):
+def test_commands_of_the_documentation_parse(words, monkeypatch, request, tmp_path):
     monkeypatch.chdir(ROOT)  # where a reader is who types `--config spinup/presets/...`
+    monkeypatch.setattr("spinup.user_config.DEFAULT_DATA_DIR", str(tmp_path))  # not their runs
     if "envs" in words:
         request.getfixturevalue("few_environments")
     parse(words, monkeypatch)
