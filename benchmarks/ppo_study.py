@@ -52,6 +52,11 @@ VARIANTS = {
         "the policy may move twice as far, and learning rates fall to 0",
         {"target_kl": 0.02, "anneal_lr": True},
     ),
+    "eight-envs": ("2,000 steps of 8 environments instead of one", {"num_envs": 8}),
+    "eight-fast": (
+        "8 environments, the policy may move twice as far, and learning rates fall to 0",
+        {"num_envs": 8, "target_kl": 0.02, "anneal_lr": True},
+    ),
     "clip-norm": ("gradients are clipped to norm 0.5", {"max_grad_norm": 0.5}),
     "clip-vf": ("values are clipped to 0.2", {"clip_vf": 0.2}),
     "slow-value": ("vf_lr 3e-4 instead of 1e-3", {"vf_lr": 3e-4}),
