@@ -5,11 +5,12 @@
     python benchmarks/ppo_study.py --steps 300000 --env Hopper-v5         # shorter runs
     python benchmarks/ppo_study.py --table                                # print what is known
 
-Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail, a few
-in several, and the last two are whole recipes. What bench.py changes for single environments
-is left out. Seeds 10, 11 and 12: presets are chosen here, so these seeds are never reported as
-results (bench.py reports seeds 100 and up). The final policies play 20 episodes deterministically.
-`results/ppo_study.json` keeps returns, curves and settings, run by run.
+Every variant differs from the preset `spinup/presets/ppo-MuJoCo.json` in one detail. The rows of
+EARLIER are what was tried before this preset was found; they are trained only if `--only` names
+them. What bench.py changes for single environments is left out. Seeds 10, 11 and 12: presets are
+chosen here, so these seeds are never reported as results (bench.py reports seeds 100 and up). The
+final policies play 20 episodes deterministically. `results/ppo_study.json` keeps returns, curves
+and settings, run by run.
 """
 
 import argparse
@@ -38,34 +39,52 @@ VARIANTS = {
     "no-ret": ("returns are not normalized", {"ac_kwargs:normalize_ret": False}),
     "usual-init": ("PyTorch's own initialization", {"ac_kwargs:orthogonal_init": False}),
     "more-noise": ("actions start with the usual noise (-0.5)", {"ac_kwargs:log_std_init": -0.5}),
-    "lam-0.95": ("lam 0.95 instead of 0.97", {"lam": 0.95}),
-    "kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
-    "slow-policy": ("smaller steps of the policy (pi_lr 1e-4)", {"pi_lr": 1e-4}),
-    "small-steps": (
-        "the policy may move twice as far, in smaller steps (pi_lr 1e-4)",
-        {"target_kl": 0.02, "pi_lr": 1e-4},
+    "less-noise": ("actions start with less noise (-1)", {"ac_kwargs:log_std_init": -1.0}),
+    "one-env": ("2,000 steps of one environment instead of eight", {"num_envs": 1}),
+    "large-minibatches": (
+        "20 passes over minibatches of 250 instead of 10 over 64",
+        {"minibatch_size": 250, "train_pi_iters": 20, "train_v_iters": 20},
     ),
-    "no-stop": ("no early stop, 10 passes", {"target_kl": None, "train_pi_iters": 10}),
-    "batch-4000": ("4,000 steps per epoch", {"steps_per_epoch": 4000}),
-    "annealed": ("learning rates fall to 0", {"anneal_lr": True}),
-    "fast-then-slow": (
-        "the policy may move twice as far, and learning rates fall to 0",
-        {"target_kl": 0.02, "anneal_lr": True},
-    ),
-    "eight-envs": ("2,000 steps of 8 environments instead of one", {"num_envs": 8}),
-    "eight-fast": (
-        "8 environments, the policy may move twice as far, and learning rates fall to 0",
-        {"num_envs": 8, "target_kl": 0.02, "anneal_lr": True},
-    ),
-    "clip-norm": ("gradients are clipped to norm 0.5", {"max_grad_norm": 0.5}),
-    "clip-vf": ("values are clipped to 0.2", {"clip_vf": 0.2}),
-    "slow-value": ("vf_lr 3e-4 instead of 1e-3", {"vf_lr": 3e-4}),
     "whole-batch": (
-        "80 passes over the whole batch instead of 20 over minibatches",
+        "80 passes over the whole batch",
         {"minibatch_size": None, "train_pi_iters": 80, "train_v_iters": 80},
     ),
+    "constant": ("learning rates do not fall", {"anneal_lr": False}),
+    "kl-0.01": ("the policy may move half as far (target_kl 0.01)", {"target_kl": 0.01}),
+    "no-stop": ("no early stop", {"target_kl": None}),
+    "lam-0.97": ("lam 0.97 instead of 0.95", {"lam": 0.97}),
+    "slow-value": ("vf_lr 3e-4 instead of 1e-3", {"vf_lr": 3e-4}),
+    "clip-norm": ("gradients are clipped to norm 0.5", {"max_grad_norm": 0.5}),
+    "clip-vf": ("values are clipped to 0.2", {"clip_vf": 0.2}),
+    "batch-4000": ("4,000 steps per epoch", {"steps_per_epoch": 4000}),
+}
+# What was tried before this preset was found: each row starts from the first preset.
+FIRST = {
+    "num_envs": 1,
+    "minibatch_size": 250,
+    "train_pi_iters": 20,
+    "train_v_iters": 20,
+    "lam": 0.97,
+    "target_kl": 0.01,
+    "anneal_lr": False,
+    "ac_kwargs:log_std_init": -1.0,
+}
+# What differs between the first preset and today's, besides target_kl and the noise.
+TODAY = {
+    "num_envs": 8,
+    "minibatch_size": 64,
+    "train_pi_iters": 10,
+    "train_v_iters": 10,
+    "lam": 0.95,
+    "anneal_lr": True,
+}
+EARLIER = {
+    "first": (
+        "one environment, minibatches of 250, constant rates, lam 0.97, target_kl 0.01, noise -1",
+        {},
+    ),
     "original": (
-        "the whole batch and more noise, as in the original",
+        "80 passes over the whole batch, and more noise, as in the original",
         {
             "minibatch_size": None,
             "train_pi_iters": 80,
@@ -74,7 +93,7 @@ VARIANTS = {
         },
     ),
     "usual": (
-        "ten passes over minibatches of 50 and more noise, as in most implementations",
+        "10 passes over minibatches of 50, no early stop, more noise, as in most implementations",
         {
             "minibatch_size": 50,
             "train_pi_iters": 10,
@@ -87,29 +106,88 @@ VARIANTS = {
             "ac_kwargs:log_std_init": -0.5,
         },
     ),
+    "first-raw": (
+        "nothing is normalized",
+        {"ac_kwargs:normalize_obs": False, "ac_kwargs:normalize_ret": False},
+    ),
+    "first-more-noise": ("actions start with the usual noise", {"ac_kwargs:log_std_init": -0.5}),
+    "first-whole-batch": (
+        "80 passes over the whole batch",
+        {"minibatch_size": None, "train_pi_iters": 80, "train_v_iters": 80},
+    ),
+    "first-slow-policy": ("smaller steps of the policy (pi_lr 1e-4)", {"pi_lr": 1e-4}),
+    "first-kl-0.02": ("the policy may move twice as far", {"target_kl": 0.02}),
+    "small-steps": (
+        "the policy may move twice as far, in smaller steps (pi_lr 1e-4)",
+        {"target_kl": 0.02, "pi_lr": 1e-4},
+    ),
+    "first-annealed": ("learning rates fall to 0", {"anneal_lr": True}),
+    "fast-then-slow": (
+        "the policy may move twice as far, and learning rates fall to 0",
+        {"target_kl": 0.02, "anneal_lr": True},
+    ),
+    "eight-envs": ("8 environments", {"num_envs": 8}),
+    "eight-small": (
+        "8 environments, twice as far, pi_lr 1e-4",
+        {"num_envs": 8, "target_kl": 0.02, "pi_lr": 1e-4},
+    ),
+    "eight-small-annealed": (
+        "8 environments, twice as far, pi_lr 1e-4, learning rates fall to 0",
+        {"num_envs": 8, "target_kl": 0.02, "pi_lr": 1e-4, "anneal_lr": True},
+    ),
+    "eight-fast": (
+        "8 environments, twice as far, learning rates fall to 0",
+        {"num_envs": 8, "target_kl": 0.02, "anneal_lr": True},
+    ),
+    "twenty-fast": (
+        "20 environments, twice as far, learning rates fall to 0",
+        {"num_envs": 20, "target_kl": 0.02, "anneal_lr": True},
+    ),
+    "eight-fast-noise": (
+        "8 environments, twice as far, learning rates fall to 0, the usual noise",
+        {"num_envs": 8, "target_kl": 0.02, "anneal_lr": True, "ac_kwargs:log_std_init": -0.5},
+    ),
+    "eight-fast-lam-0.95": (
+        "8 environments, twice as far, learning rates fall to 0, lam 0.95",
+        {"num_envs": 8, "target_kl": 0.02, "anneal_lr": True, "lam": 0.95},
+    ),
+    "less-noise-kl-0.01": (
+        "the preset of today with less noise (-1) and target_kl 0.01",
+        {**TODAY, "target_kl": 0.01},
+    ),
+    "less-noise-kl-0.03": (
+        "the preset of today with less noise and target_kl 0.03",
+        {**TODAY, "target_kl": 0.03},
+    ),
+    "less-noise-no-stop": (
+        "the preset of today with less noise and no early stop",
+        {**TODAY, "target_kl": None},
+    ),
 }
+ALL = {**VARIANTS, **{name: (what, {**FIRST, **new}) for name, (what, new) in EARLIER.items()}}
+# Arguments that some variants name and others leave at their defaults.
+DEFAULTS = {"minibatch_size": None, "num_envs": 1, "anneal_lr": False, "max_grad_norm": None}
+DEFAULTS |= {"clip_vf": None}
 
 
 def changed(name, steps):
     """Return the arguments of a variant."""
     preset = json.loads(bench.preset("ppo").read_text())
-    return learn.of_length(bench.changed(preset, VARIANTS[name][1]), steps)
+    return learn.of_length(bench.changed(preset, ALL[name][1]), steps)
 
 
 def full(config):
-    """Return arguments with the two defaults that some variants name and others do not."""
+    """Return arguments with the defaults that some variants name and others do not."""
     ac_kwargs = {"log_std_init": -0.5, **config["ac_kwargs"]}
-    return {"minibatch_size": None, **config, "ac_kwargs": ac_kwargs}
+    return {**DEFAULTS, **config, "ac_kwargs": ac_kwargs}
 
 
 def current(path):
-    """Return the kept runs whose variant still means the arguments that they were trained with."""
-    return [
-        run
-        for run in read(path)["runs"]
-        if run["variant"] in VARIANTS
-        and full(run["settings"]) == full(changed(run["variant"], run["steps"]))
-    ]
+    """Return the kept runs, each under the variant that has its arguments; leave out the others."""
+    runs = read(path)["runs"]
+    names = [(full(changed(name, n)), name) for n in {r["steps"] for r in runs} for name in ALL]
+    found = [[name for config, name in names if config == full(r["settings"])] for r in runs]
+    return [run | {"variant": same[0]} for run, same in zip(runs, found, strict=True) if same]
 
 
 def train(name, env, seed, steps, folder):
@@ -119,8 +197,8 @@ def train(name, env, seed, steps, folder):
     from spinup import ppo_pytorch
 
     torch.set_num_threads(1)
-    folder = Path(folder, f"{name}-{env}-{steps}-s{seed}")
     config = changed(name, steps)
+    folder = Path(folder, f"{name}-{env}-{bench.fingerprint(config)}-s{seed}")
     if not (folder / ".finished").exists():
         resume = (folder / "progress.txt").exists()
         place = {"output_dir": str(folder), "quiet": True}
@@ -132,20 +210,21 @@ def read(path):
     return json.loads(path.read_text()) if path.exists() else {"runs": []}
 
 
-def table(runs):
+def tables(runs, variants):
     """Return the lines of a table for each length: the median return of each variant."""
+    runs = [run for run in runs if run["variant"] in variants]
     lines = []
     for steps in sorted({run["steps"] for run in runs}):
         shown = [run for run in runs if run["steps"] == steps]
-        lines += [*["", f"After {steps:,} steps:", ""], *table_of(shown)]
+        lines += [*["", f"After {steps:,} steps:", ""], *table_of(shown, variants)]
     return lines
 
 
-def table_of(runs):
+def table_of(runs, variants):
     """Return the lines of a table of runs of the same length."""
     envs = [env for env in ENVS if any(run["env"] == env for run in runs)]
     lines = [f"| | | {' | '.join(envs)} |", "|---" * (2 + len(envs)) + "|"]
-    for name, (what, _) in VARIANTS.items():
+    for name, (what, _) in variants.items():
         cells = []
         for env in envs:
             found = [r["return"] for r in runs if (r["variant"], r["env"]) == (name, env)]
@@ -169,9 +248,9 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="train nothing")
     args = parser.parse_args(argv)
-    names = [name for name in VARIANTS if re.search(args.only, name)]
+    names = [name for name in (ALL if args.only else VARIANTS) if re.search(args.only, name)]
     if not names:
-        parser.error(f"no variant matches '{args.only}': there are {', '.join(VARIANTS)}")
+        parser.error(f"no variant matches '{args.only}': there are {', '.join(ALL)}")
     if not args.table:
         wanted = [
             (name, env, seed, args.steps)
@@ -184,7 +263,15 @@ def main(argv=None):
             jobs = [pool.submit(train, *row, args.runs) for row in wanted if row not in done]
             for job in as_completed(jobs):
                 keep(job.result(), args.out)
-    print("\n".join(table(current(args.out))))
+    runs = current(args.out)
+    print("\n".join([*tables(runs, VARIANTS), *tables(runs, EARLIER)]))
+
+
+def one_run_per_line(data):
+    """Return results as JSON whose runs are one line each."""
+    others = json.dumps({key: value for key, value in data.items() if key != "runs"}, indent=1)
+    runs = ",\n".join(json.dumps(run) for run in data["runs"])
+    return f'{others[:-2]},\n "runs": [\n{runs}\n]}}\n'
 
 
 def keep(run, path):
@@ -193,7 +280,7 @@ def keep(run, path):
     data |= {"versions": learn.versions(), "hardware": bench.hardware("cpu")}
     data["runs"].append(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".new").write_text(json.dumps(data, indent=1) + "\n")
+    path.with_suffix(".new").write_text(one_run_per_line(data))
     path.with_suffix(".new").replace(path)
     print(
         f"{run['variant']:18} {run['env']:15} seed {run['seed']}: {run['return']:8.0f}", flush=True

@@ -29,11 +29,11 @@ def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
     swimmer = bench.settings("ppo", "Swimmer-v5", bench.STEPS)
     assert swimmer["gamma"] == 0.999
     trpo = [bench.settings("trpo", env, bench.STEPS)["ac_kwargs"] for env in bench.MUJOCO]
-    assert [kwargs.get("log_std_init") for kwargs in trpo] == [None, None, None, -1.0, None]
+    assert [kwargs.get("log_std_init") for kwargs in trpo] == [None, None, None, -1.5, None]
     preset = bench.settings("ppo", "Ant-v5", bench.STEPS)
     changed = bench.changed(preset, {"gamma": 0.9, "ac_kwargs:log_std_init": -0.5})
     assert changed["gamma"] == 0.9 and changed["ac_kwargs"]["log_std_init"] == -0.5
-    assert preset["ac_kwargs"]["log_std_init"] == -1.0  # the preset itself is untouched
+    assert preset["ac_kwargs"]["log_std_init"] == -0.75  # the preset itself is untouched
     assert bench.digest("ppo", "Swimmer-v5", 10**6) != bench.digest("ppo", "Ant-v5", 10**6)
     assert bench.digest("vpg", "Hopper-v5", 10**6) == bench.digest("vpg", "Ant-v5", 10**6)
 
@@ -112,8 +112,23 @@ def test_the_study_shows_no_run_of_a_variant_that_has_changed(bench, tmp_path):
         run = {"variant": "original", "env": "Hopper-v5", "seed": seed, "steps": 300_000}
         ppo_study.keep({**run, "return": 100.0 * (seed + 1), "settings": trained_with}, path)
     assert [run["seed"] for run in ppo_study.current(path)] == [0, 1]
-    *_, line = ppo_study.table(ppo_study.current(path))
-    assert line.endswith("| **150** (100, 200) |")
+    *_, line = ppo_study.tables(ppo_study.current(path), ppo_study.EARLIER)
+    assert line.startswith("| original |") and line.endswith("| **150** (100, 200) |")
+
+
+def test_the_study_names_a_run_by_its_arguments(bench, tmp_path):
+    import ppo_study
+
+    path = tmp_path / "study.json"
+    run = {"env": "Hopper-v5", "seed": 10, "steps": 10**6, "return": 1.0}
+    settings = ppo_study.changed("eight-envs", 10**6)
+    ppo_study.keep({**run, "variant": "an older name", "settings": settings}, path)
+    (kept,) = ppo_study.current(path)
+    assert path.read_text().splitlines()[-2].startswith('{"env": "Hopper-v5"')
+    assert kept["variant"] == "eight-envs"
+    assert ppo_study.tables([kept], ppo_study.VARIANTS) == []
+    every = [ppo_study.full(ppo_study.changed(name, 10**6)) for name in ppo_study.ALL]
+    assert all(config not in every[:i] for i, config in enumerate(every))
 
 
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
