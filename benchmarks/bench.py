@@ -60,6 +60,11 @@ EXCEPTIONS = {
         {"ac_kwargs:log_std_init": -1.5},
         "with the usual noise, moving its joints costs it more than staying upright earns",
     ),
+    "Walker2d-v5": (
+        ("trpo", "ppo"),
+        {"gamma": 0.995},
+        "with 0.99, most seeds learn to leap and to fall after 200 steps",
+    ),
     "Swimmer-v5": (
         tuple(TABLE),
         {"gamma": 0.999},

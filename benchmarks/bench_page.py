@@ -82,9 +82,9 @@ INTRODUCTION = """\
 <!-- `python benchmarks/bench.py --page` writes this page. -->
 
 Each algorithm has one preset for all environments ([below](#presets)), chosen on seeds that are
-not reported here. Reported seeds were looked at twice: Swimmer's gamma was changed after them, and
-the first presets of PPO and TRPO were replaced, by choosing on other seeds again, because they had
-failed on Walker2d ([how](../benchmarks/README.md#how-the-presets-were-chosen)). Seeds 100 and up
+not reported here. Reported seeds were looked at nevertheless: the gammas of Swimmer and Walker2d
+were changed after them, and the first presets of PPO and TRPO were replaced, each time by choosing
+on other seeds ([how](../benchmarks/README.md#how-the-presets-were-chosen)). Seeds 100 and up
 are trained for one million steps. The figure of a run is the mean return of its final policy over
 {episodes} episodes, played deterministically in a fresh environment. It is not the best value
 during training, which would be higher, on Hopper by hundreds.

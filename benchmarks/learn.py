@@ -283,11 +283,25 @@ def reached():
     for path in sorted(RESULTS.with_name("bench").glob("*.json")):  # of bench.py: one preset each
         row = json.loads(path.read_text())
         if not row["algo"].endswith("_tf1"):
-            entry = {"steps": row["steps"], "of": "return", "environments": {}}
+            entry = {"steps": row["steps"], "of": "return", "flags": {}, "environments": {}}
             known = found.setdefault(f"{row['algo']}-MuJoCo", entry)
             runs = {str(run["seed"]): run["return"] for run in row["runs"]}
             known["environments"][row["env"]] = runs
+            preset = json.loads(preset_path(row["algo"], "MuJoCo").read_text())
+            known["flags"][row["env"]] = flags_over(preset, row["settings"])
     return found
+
+
+def flags_over(preset, settings):
+    """Return the flags that make a preset these settings: `--epochs 500 --gamma 0.995`."""
+    was, now = flat(preset), flat(settings)
+    return " ".join(f"--{key} {now[key]}" for key in sorted(now) if was.get(key) != now[key])
+
+
+def flat(config):
+    """Return arguments as flags name them: `ac_kwargs:log_std_init` is an entry of a dict."""
+    inner = {f"ac_kwargs:{key}": value for key, value in config["ac_kwargs"].items()}
+    return {**{key: value for key, value in config.items() if key != "ac_kwargs"}, **inner}
 
 
 def write_reached():

@@ -262,7 +262,10 @@ def main(argv=None):
         with ProcessPoolExecutor(args.workers, get_context("spawn")) as pool:
             jobs = [pool.submit(train, *row, args.runs) for row in wanted if row not in done]
             for job in as_completed(jobs):
-                keep(job.result(), args.out)
+                run = job.result()
+                what = f"{run['variant']:18} {run['env']:15} seed {run['seed']}"
+                print(f"{what}: {run['return']:8.0f}", flush=True)
+                keep(run, args.out)
     runs = current(args.out)
     print("\n".join([*tables(runs, VARIANTS), *tables(runs, EARLIER)]))
 
@@ -282,9 +285,6 @@ def keep(run, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".new").write_text(one_run_per_line(data))
     path.with_suffix(".new").replace(path)
-    print(
-        f"{run['variant']:18} {run['env']:15} seed {run['seed']}: {run['return']:8.0f}", flush=True
-    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ def shipped(algo: str, name: str) -> Path | None:
 def reached() -> dict[str, Any]:
     """Return what each preset reached: steps, the returns of its seeds, and what they measure.
 
-    A preset for several environments has `environments`, each with its seeds and their returns.
+    A preset for several environments has `environments`, each with its seeds and their returns, and
+    `flags`, those that were given besides the preset.
     """
     found: dict[str, Any] = json.loads((FOLDER / "reached.json").read_text(encoding="utf-8"))
     return found
@@ -80,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 lines.append(f"{row.name:<10} {label:<19} {text}".rstrip())
     if any(name == "MuJoCo" for row in rows for name in names(row.name)):
         lines.append("\nMuJoCo is one preset for several environments; its seeds are 100 and up.")
+        lines.append("Besides --env, it needs the flags that are shown.")
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
@@ -95,7 +97,10 @@ def _told(name: str, result: dict[str, Any] | None) -> list[tuple[str, str]]:
         note = "" if result["of"] == "return" else f"  ({result['of']})"
         return [(name, _line(result["steps"], result["returns"]) + note)]
     return [
-        (f"{name}: {env.partition('-')[0]}", _line(result["steps"], runs.values()))
+        (
+            f"{name}: {env.partition('-')[0]}",
+            f"{_line(result['steps'], runs.values())}  {result['flags'][env]}",
+        )
         for env, runs in environments.items()
     ]
 

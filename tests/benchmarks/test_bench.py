@@ -131,6 +131,23 @@ def test_the_study_names_a_run_by_its_arguments(bench, tmp_path):
     assert all(config not in every[:i] for i, config in enumerate(every))
 
 
+def test_screening_stops_early_and_names_a_run_by_its_arguments(bench, tmp_path, capsys):
+    import ppo_study
+    import screen
+
+    run = screen.train("trpo", "Hopper-v5", {"gamma": 0.9}, 20, 2000, tmp_path)
+    assert run["steps"] == 2000 and run["settings"]["epochs"] == 500  # of a million steps
+    assert run["settings"]["gamma"] == 0.9
+    out = tmp_path / "screen.json"
+    ppo_study.keep(run, out)
+    words = ["trpo", "Hopper-v5", "--change", '{"gamma": 0.9}', "--seeds=20", "--stop=2000"]
+    screen.main([*words, f"--out={out}"])  # known: nothing is trained
+    shown = f"**{run['return']:,.0f}** ({run['return']:,.0f})"
+    *_, line = capsys.readouterr().out.splitlines()
+    assert line == f"| trpo, Hopper-v5 | gamma 0.9 | 2,000 | {shown} |"
+    assert screen.label("trpo", screen.settings("trpo", {})) == "the preset"
+
+
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
     monkeypatch.syspath_prepend(str(repo_root / "benchmarks"))
     for name in ("bench", "bench_page", "learn"):
