@@ -3,16 +3,18 @@
     python program.py DATA_DIR '{"num_workers": 2, ...}'
 
 The keys are arguments of `ExperimentGrid.run`, and `seeds`, `overwrite` and `threads` (that the
-launcher has beside its own). While the file `hold`
-is in DATA_DIR, every process waits in the environment step whose number the file holds, after it
-has made a file with its id in the name: so a test can act in the middle of a run, however fast the
-machine is.
+launcher has beside its own). While the file `hold` is in DATA_DIR, every process waits in the
+environment step whose number the file holds, after it has made a file with its id in the name, and
+notes the signals that arrive: so a test can act in the middle of a run, however fast the machine
+is.
 
 The launcher imports no framework; its workers do.
 """
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -37,6 +39,21 @@ def train(env_fn, seed, logger_kwargs, resume=False, overwrite=False, num_thread
     )
 
 
+@contextlib.contextmanager
+def noted_signals(path):
+    """Write the number of every signal that arrives meanwhile into a file, a byte each."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK)
+    before = signal.set_wakeup_fd(file)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(file)
+
+
 def make(folder):
     """An environment that waits in one step for as long as a file is there."""
     import gymnasium as gym
@@ -50,9 +67,10 @@ def make(folder):
             self.steps += 1
             hold = Path(folder) / "hold"
             if hold.exists() and self.steps == int(hold.read_text()):
-                (hold.parent / f"reached-{os.getpid()}").touch()
-                while hold.exists():
-                    time.sleep(0.02)
+                with noted_signals(hold.parent / f"signals-{os.getpid()}"):
+                    (hold.parent / f"reached-{os.getpid()}").touch()
+                    while hold.exists():
+                        time.sleep(0.02)
             return self.env.step(action)
 
     return Gate(make_env("CartPole-v1"))

@@ -74,10 +74,12 @@ def test_tasks_are_requeued_killed_and_run_again(grids, tmp_path):
         tasks = [Task(script, 0, commands), Task(script, 1, commands)]
         grids.wait_for(lambda: len(list(tmp_path.glob("reached-*"))) == 2, "tasks", tmp_path)
         pids = {s["pid"]: name for name, s in grids.states(tmp_path).items()}
-        (victim,) = (pid for pid, name in pids.items() if name == "kill_s1")
+        warned, victim = sorted(pids, key=pids.get)
         os.kill(victim, signal.SIGKILL)
         tasks[1].wait(expect=137)
         tasks[0].process.send_signal(signal.SIGUSR1)
+        arrived = (tmp_path / f"signals-{warned}").read_bytes
+        grids.wait_for(lambda: signal.SIGTERM in arrived(), "the signal", tmp_path)
     printed = tasks[0].wait()
     assert "Stopped and saved after 250 steps" in printed
     assert requeued.read_text() == "requeue 77_0\n"
