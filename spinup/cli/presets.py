@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 lines.append(f"{row.name:<10} {label:<19} {text}".rstrip())
     if any(name == "MuJoCo" for row in rows for name in names(row.name)):
         lines.append("\nMuJoCo is one preset for several environments; its seeds are 100 and up.")
-        lines.append("Besides --env, it needs the flags that are shown.")
+        lines += _flags(row.name for row in rows if f"{row.name}-MuJoCo" in results)
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
@@ -97,12 +97,19 @@ def _told(name: str, result: dict[str, Any] | None) -> list[tuple[str, str]]:
         note = "" if result["of"] == "return" else f"  ({result['of']})"
         return [(name, _line(result["steps"], result["returns"]) + note)]
     return [
-        (
-            f"{name}: {env.partition('-')[0]}",
-            f"{_line(result['steps'], runs.values())}  {result['flags'][env]}",
-        )
+        (f"{name}: {env.partition('-')[0]}", _line(result["steps"], runs.values()))
         for env, runs in environments.items()
     ]
+
+
+def _flags(algos: Iterable[str]) -> list[str]:
+    """Return lines that say which flags `--preset MuJoCo` was given besides `--env`."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for algo in algos:
+        for env, flags in reached()[f"{algo}-MuJoCo"]["flags"].items():
+            together.setdefault((algo, flags), []).append(env.partition("-")[0])
+    lines = [f"    {algo:<5}{flags}: {', '.join(envs)}" for (algo, flags), envs in together.items()]
+    return ["It was given --env and:", *lines] if lines else []
 
 
 def _line(steps: int, returns: Iterable[float]) -> str:
