@@ -288,14 +288,16 @@ def reached():
             runs = {str(run["seed"]): run["return"] for run in row["runs"]}
             known["environments"][row["env"]] = runs
             preset = json.loads(preset_path(row["algo"], "MuJoCo").read_text())
-            known["flags"][row["env"]] = flags_over(preset, row["settings"])
+            changes = differing(row["settings"], preset)
+            known["flags"][row["env"]] = " ".join(f"--{key} {changes[key]}" for key in changes)
     return found
 
 
-def flags_over(preset, settings):
-    """Return the flags that make a preset these settings: `--epochs 500 --gamma 0.995`."""
-    was, now = flat(preset), flat(settings)
-    return " ".join(f"--{key} {now[key]}" for key in sorted(now) if was.get(key) != now[key])
+def differing(config, other):
+    """Return the arguments of `config` that `other` has otherwise; None: it leaves one out."""
+    mine, others = flat(config), flat(other)
+    keys = sorted(mine | others)
+    return {key: mine.get(key) for key in keys if mine.get(key) != others.get(key)}
 
 
 def flat(config):

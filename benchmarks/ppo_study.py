@@ -192,18 +192,9 @@ def current(path):
 
 def train(name, env, seed, steps, folder):
     """Train and play one run, in a process of its own; continue it if it was stopped."""
-    import torch
-
-    from spinup import ppo_pytorch
-
-    torch.set_num_threads(1)
     config = changed(name, steps)
-    folder = Path(folder, f"{name}-{env}-{bench.fingerprint(config)}-s{seed}")
-    if not (folder / ".finished").exists():
-        resume = (folder / "progress.txt").exists()
-        place = {"output_dir": str(folder), "quiet": True}
-        ppo_pytorch(env, seed=seed, num_threads=1, resume=resume, logger_kwargs=place, **config)
-    return {"variant": name, "env": env, "settings": config, **bench.play(folder, env, seed)}
+    reached = bench.train_alone("ppo", env, config, seed, folder)
+    return {"variant": name, "env": env, "settings": config, **reached}
 
 
 def read(path):

@@ -39,31 +39,19 @@ def settings(algo, changes):
 
 def label(algo, config):
     """Return in which arguments a run differs from today's preset."""
-    was, now = learn.flat(config), learn.flat(settings(algo, {}))
-    changes = [
-        f"{key} {was.get(key, 'unset')}" for key in was | now if was.get(key) != now.get(key)
-    ]
-    return ", ".join(changes) or "the preset"
+    changes = learn.differing(config, settings(algo, {}))
+    return ", ".join(f"{key} {value}" for key, value in changes.items()) or "the preset"
 
 
 def train(algo, env, changes, seed, stop, folder):
     """Train a run up to `stop` steps and play it, in a process of its own."""
-    import torch
-
-    import spinup
-
-    torch.set_num_threads(1)
-    config = settings(algo, changes)
-    folder = Path(folder, f"{algo}-{env}-{bench.fingerprint(config)}-{stop}-s{seed}")
-    if not (folder / ".finished").exists():
-        resume = (folder / "progress.txt").exists()
-        place = {"output_dir": str(folder), "quiet": True}
-        given = {"seed": seed, "num_threads": 1, "resume": resume, "logger_kwargs": place}
-        getattr(spinup, f"{algo}_pytorch")(env, on_epoch=until(stop), **given, **config)
-    return {"algo": algo, "env": env, "settings": config, **bench.play(folder, env, seed)}
+    config, folder = settings(algo, changes), Path(folder, str(stop))
+    reached = bench.train_alone(algo, env, config, seed, folder, on_epoch=until(stop))
+    return {"algo": algo, "env": env, "settings": config, **reached}
 
 
 def until(stop):
+    """Return what ends a run after this number of steps."""
     return lambda row, ac: row["TotalEnvInteracts"] >= stop
 
 

@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 lines.append(f"{row.name:<10} {label:<19} {text}".rstrip())
     if any(name == "MuJoCo" for row in rows for name in names(row.name)):
         lines.append("\nMuJoCo is one preset for several environments; its seeds are 100 and up.")
-        lines += _flags(row.name for row in rows if f"{row.name}-MuJoCo" in results)
+        lines += _flags({row.name: results.get(f"{row.name}-MuJoCo", {}) for row in rows})
     print("\n".join(lines))
     first = next((name for row in rows for name in names(row.name)), "NAME")
     print(f"\nTo train with one of them: spinup {rows[0].name} --preset {first}")
@@ -102,11 +102,11 @@ def _told(name: str, result: dict[str, Any] | None) -> list[tuple[str, str]]:
     ]
 
 
-def _flags(algos: Iterable[str]) -> list[str]:
+def _flags(results: dict[str, dict[str, Any]]) -> list[str]:
     """Return lines that say which flags `--preset MuJoCo` was given besides `--env`."""
     together: dict[tuple[str, str], list[str]] = {}
-    for algo in algos:
-        for env, flags in reached()[f"{algo}-MuJoCo"]["flags"].items():
+    for algo, result in results.items():
+        for env, flags in result.get("flags", {}).items():
             together.setdefault((algo, flags), []).append(env.partition("-")[0])
     lines = [f"    {algo:<5}{flags}: {', '.join(envs)}" for (algo, flags), envs in together.items()]
     return ["It was given --env and:", *lines] if lines else []

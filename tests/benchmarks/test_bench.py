@@ -146,6 +146,9 @@ def test_screening_stops_early_and_names_a_run_by_its_arguments(bench, tmp_path,
     *_, line = capsys.readouterr().out.splitlines()
     assert line == f"| trpo, Hopper-v5 | gamma 0.9 | 2,000 | {shown} |"
     assert screen.label("trpo", screen.settings("trpo", {})) == "the preset"
+    table = screen.table(ppo_study.read(screen.RESULTS)["runs"])
+    readme = screen.RESULTS.parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    assert "\n".join(table) in readme, "copy the output of screen.py --table"
 
 
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
