@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,11 @@ def _flags(results: dict[str, dict[str, Any]]) -> list[str]:
     for algo, result in results.items():
         for env, flags in result.get("flags", {}).items():
             together.setdefault((algo, flags), []).append(env.partition("-")[0])
-    lines = [f"    {algo:<5}{flags}: {', '.join(envs)}" for (algo, flags), envs in together.items()]
-    return ["It was given --env and:", *lines] if lines else []
+    lines = []
+    for (algo, flags), envs in together.items():
+        text = f"{algo:<5}{flags}: {', '.join(envs)}"
+        lines += textwrap.wrap(text, 75, subsequent_indent=" " * 5, break_on_hyphens=False)
+    return ["It was given --env and:", *(f"    {line}" for line in lines)] if lines else []
 
 
 def _line(steps: int, returns: Iterable[float]) -> str:
