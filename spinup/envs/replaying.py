@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.envs.spaces import number
+
 if TYPE_CHECKING:
     from spinup.envs.streams import Streams
     from spinup.envs.vector import MaskedStreams
@@ -62,8 +64,8 @@ def _replay(streams: Streams, i: int, state: dict[str, Any]) -> str:
             break
         # a copy, because an environment may modify the array that it receives
         obs, r, terminated, truncated, _ = env.step(a.copy())
-        rewards.append(float(r))
-        ret += float(r)
+        rewards.append(number(r))
+        ret += rewards[-1]
         ended = terminated or truncated
     if ended:
         return f"its episode ended at step {len(rewards)}, before it was saved"

@@ -28,6 +28,14 @@ def _and(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def number(reward: Any) -> float:
+    """Return a reward as a number; some environments return it as an array of one element."""
+    try:
+        return float(reward)
+    except TypeError:
+        return float(np.asarray(reward, dtype=float).item())
+
+
 # ---------------------------------------------------------------------------------------------
 # What an algorithm supports
 # ---------------------------------------------------------------------------------------------

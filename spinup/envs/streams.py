@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from spinup.envs.adapter import adapt_env
-from spinup.envs.spaces import stored_dtype
+from spinup.envs.spaces import number, stored_dtype
 from spinup.utils.errors import SpinupError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Streams:
         for i, env in enumerate(self.envs):
             o2, r, terminated, truncated, _ = env.step(act[i])
             next_obs[i] = o2
-            self.rew[i] = r = float(r)
+            self.rew[i] = r = number(r)
             episode = self._ep_act[i]
             episode.append(kept[i])
             self._ep_rew[i].append(r)

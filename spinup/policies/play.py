@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from spinup.envs.spaces import number
 from spinup.policies.loading import (
     GetAction,
     NoEnvironment,
@@ -112,7 +113,7 @@ def run_episodes(
             if draw is not None:
                 draw()
             o, r, terminated, truncated, _ = env.step(get_action(o))
-            ep_ret += np.asarray(r, dtype=float).item()  # a reward may be an array of size 1
+            ep_ret += number(r)
             ep_len += 1
             over = terminated or truncated or ep_len >= limit
         yield ep_ret, ep_len

@@ -44,6 +44,14 @@ class Tape(gym.Env):
         return obs, r, over and self.end == "terminated", over and self.end == "truncated", {}
 
 
+class ArrayRewards(Tape):
+    """Returns each reward as an array of one element, as some environments do."""
+
+    def step(self, action):
+        obs, r, *rest = super().step(action)
+        return obs, np.array([r]), *rest
+
+
 def seq(i):
     """The seed sequence of environment i in these tests."""
     return np.random.SeedSequence(7, spawn_key=(i,))
@@ -673,3 +681,16 @@ def test_names_that_our_games_use_mean_nothing_in_a_users_environment():
 
     assert type(streams_of(Own)) is Streams
     assert "max_ep_len" not in env_record(Own())
+
+
+@pytest.mark.parametrize("vector", ["sync", "async"])
+def test_rewards_may_be_arrays_of_one_element(vector):
+    streams = streams_of(lambda: ArrayRewards(length=9), 2, vector=vector)
+    for _ in range(3):
+        _, rew, _, _ = streams.step(zeros(streams))
+    assert rew.tolist() == [20.0, 20.0]
+    again = make_streams(lambda: ArrayRewards(length=9), 2, seq, 100, vector)
+    again.load_state_dict(streams.state_dict())
+    assert again.obs.tolist() == streams.obs.tolist() == [[1.0, 3.0], [1.0, 3.0]]
+    again.close()
+    streams.close()

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from spinup.envs.spaces import number
 from spinup.runs.signals import StopTraining
 from spinup.utils.mpi_tools import proc_id
 
@@ -57,7 +58,7 @@ def play_test(
     ret, length, over = 0.0, 0, False
     while not over:
         o, r, terminated, truncated, _ = env.step(get_action(o))
-        ret, length = ret + float(r), length + 1
+        ret, length = ret + number(r), length + 1
         over = terminated or truncated or length >= max_ep_len
     return {"TestEpRet": ret, "TestEpLen": float(length)}
 

@@ -20,6 +20,7 @@ from torch import nn
 
 from spinup import registry
 from spinup.algos.common import loop as loop_module
+from spinup.algos.common.evaluation import play_test
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.common.run import TorchRun
@@ -1030,3 +1031,13 @@ def test_threads_follow_from_the_sizes_and_are_recorded(
 def test_threads_that_were_asked_for_are_taken(train):
     run = train("ddpg", "Pendulum-v1", num_threads=1, ac_kwargs={"hidden_sizes": (256, 8)})
     assert json.loads((run.dir / "config.json").read_text())["num_threads"] == 1
+
+
+def test_test_episodes_accept_rewards_that_are_arrays_of_one_element():
+    class ArrayRewards(Tape):
+        def step(self, action):
+            o, r, *rest = super().step(action)
+            return o, np.array([r]), *rest
+
+    found = play_test(ArrayRewards(length=3), lambda o: np.zeros(2), 5, 100)
+    assert found == {"TestEpRet": 30.0, "TestEpLen": 3.0}
