@@ -66,9 +66,11 @@ GATES = [
     ("td3", "Pendulum-v1", 15_000, -200, -155),
     ("td3", "InvertedPendulum-v5", 50_000, 950, 1000),
     ("td3", "HalfCheetah-v5", 100_000, 4500, 5500),
+    ("td3", "Hopper-v5", 300_000, 900, 2400),
     ("sac", "Pendulum-v1", 10_000, -200, -150),
     ("sac", "InvertedPendulum-v5", 30_000, 950, 1000),
     ("sac", "HalfCheetah-v5", 100_000, 5000, 6200),
+    ("sac", "Hopper-v5", 200_000, 1200, 2300),
     ("dqn", "CartPole-v1", 50_000, 450, 500),
     ("dqn", "Acrobot-v1", 100_000, -95, -75),
     ("acer", "CartPole-v1", 300_000, 450, 498),
@@ -255,17 +257,23 @@ def run_gate(gate, pool, overrides, execution, also=None):
             RESULTS.mkdir(parents=True, exist_ok=True)
             path = RESULTS / file_name(algo, env_id)
             old = json.loads(path.read_text()) if path.exists() else {}
-            if also:
-                kept = {**old, also: result}
-            else:
-                kept = {**result, **{name: old[name] for name in ALSO if name in old}}
-            path.write_text(json.dumps(kept, indent=2) + "\n")
+            path.write_text(json.dumps(merged(old, result, also), indent=2) + "\n")
             write_reached()
         return result
 
     start = time.monotonic()
     futures = [pool.submit(one, seed) for seed in seeds]
     return lambda: gather(futures, start)
+
+
+def merged(old, result, also):
+    """Return a row's file with a new result in it; additions of another preset are dropped."""
+    if also:
+        return {**old, also: result}
+    preset = result["hyperparameters"]
+    added = {name: old[name] for name in ALSO if name in old}
+    same = {k: x for k, x in added.items() if x["hyperparameters"] == {**preset, **ALSO[k][1]}}
+    return {**result, **same}
 
 
 def reached():
