@@ -33,11 +33,16 @@ def saved_env(
     render_mode: str | None,
     trust: bool,
 ) -> Any:
-    if env is not None:
-        return given_env(env, env_kwargs, render_mode)
     record = meta.get("env")
     record = record if isinstance(record, dict) else {}
     env_id = record.get("id")
+    if env is not None:
+        saved = _kwargs(record)
+        if _names(env, env_id) and saved is not None:
+            # The run's own id: its arguments and wrappers are still those that it recorded.
+            kwargs = {**saved, **(env_kwargs or {})}
+            return _rewrapped(env, kwargs, record, render_mode, trust, named=True)
+        return given_env(env, env_kwargs, render_mode)
     if not isinstance(env_id, str):
         raise SpinupError(
             "the file does not have the id of its environment: pass one with env=... (--env on the "
@@ -53,9 +58,8 @@ def saved_env(
             "environment with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust "
             "the file"
         )
-    kwargs = record.get("kwargs") or {}
-    named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
-    if record.get("exact_kwargs") is False or not named:
+    kwargs = _kwargs(record)
+    if kwargs is None:
         raise SpinupError(
             f"some arguments of {env_id} could not be saved: "
             "pass the environment with env=... (--env)"
@@ -69,14 +73,33 @@ def saved_env(
     )
 
 
+def _names(env: Any, env_id: Any) -> bool:
+    """Return whether a caller's environment is the recorded id, with or without its module."""
+    if not isinstance(env, str) or not isinstance(env_id, str):
+        return False
+    return env.rpartition(":")[2] == env_id.rpartition(":")[2]
+
+
+def _kwargs(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the recorded arguments, or None if some could not be saved."""
+    kwargs = record.get("kwargs") or {}
+    named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
+    return kwargs if named and record.get("exact_kwargs") is not False else None
+
+
 def _rewrapped(
     env_id: str,
     kwargs: dict[str, Any],
     record: dict[str, Any],
     render_mode: str | None,
     trust: bool,
+    named: bool = False,
 ) -> Any:
-    """Create the environment with those of its wrappers that can be rebuilt from a file."""
+    """Create the environment with its wrappers.
+
+    If some of these cannot be rebuilt from a file, that is an error; if the caller has `named` the
+    environment, a warning.
+    """
     from spinup.envs import adapt_env
     from spinup.envs.wrappers import rewrap
 
@@ -91,7 +114,7 @@ def _rewrapped(
         limited = kwargs if steps is None else {**kwargs, "max_episode_steps": steps}
         try:
             # A module in the working directory is not what the file means by a package's name.
-            with contextlib.nullcontext() if trust else installed_only():
+            with contextlib.nullcontext() if trust or named else installed_only():
                 return _made_by_id(env_id, limited, render_mode)
         except SpinupError:
             raise
@@ -112,11 +135,13 @@ def _rewrapped(
         named = names if isinstance(names, list) else []
         missing = [str(name) for name in named if name not in _STANDARD_WRAPPERS]
     if missing:
-        warnings.warn(
+        fault = (
             f"the policy was trained in {env_id} with {printable(', '.join(missing))}, which "
-            "cannot be rebuilt from a file: pass env=... to test it as it was trained",
-            stacklevel=5,
+            "cannot be rebuilt from a file"
         )
+        if not named:
+            raise SpinupError(f"{fault}: pass the environment with env=... (--env)")
+        warnings.warn(f"{fault} and is left out", stacklevel=5)
     return adapt_env(made)
 
 

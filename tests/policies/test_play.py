@@ -160,12 +160,18 @@ def test_an_environment_that_does_not_fit_is_refused(cartpole_run):
         loading.load_policy_and_env(run, env="Acrobot-v1")
 
 
-def test_wrappers_that_cannot_be_rebuilt_are_named(tmp_path):
+def test_a_policy_is_not_played_without_its_wrappers_unless_asked(tmp_path, capsys):
     env = gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
     save_run(tmp_path / "run", env)
-    with pytest.warns(UserWarning, match="NormalizeObservation") as caught:
-        loading.load_policy_and_env(tmp_path / "run")
+    with no_env("NormalizeObservation") as caught:
+        assert loading.load_policy_and_env(tmp_path / "run")[0] is None
     assert caught[0].filename == __file__  # it points at the caller
+    run = [str(tmp_path / "run"), "-nr", "-n", "1"]
+    assert tp.main(run) == 2  # returns of another task would look like those of a bad policy
+    said = capsys.readouterr()
+    assert "NormalizeObservation" in said.err and said.out == ""
+    with pytest.warns(UserWarning, match="NormalizeObservation.*is left out"):
+        assert tp.main([*run, "--env", "CartPole-v1"]) == 0
 
 
 def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
@@ -898,6 +904,19 @@ def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
     args = [run, "-nr", "-n", "1", "--env_kwargs:max_episode_steps", "4"]
     assert tp.main(args) == 0 and "EpLen 4" in capsys.readouterr().out
     assert tp.main([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
+
+
+def test_naming_the_environment_of_a_run_keeps_what_it_recorded(tmp_path):
+    env = make_env("Pendulum-v1", {"g": 3.5}, max_episode_steps=17)
+    save_run(tmp_path / "run", gym.wrappers.RescaleObservation(env, np.float32(-1), np.float32(1)))
+    made, _ = loading.load_policy_and_env(tmp_path / "run", env="Pendulum-v1")
+    assert made.unwrapped.g == 3.5 and made.spec.max_episode_steps == 17
+    assert made.observation_space.high.max() == 1  # the wrapper is there
+    more = {"g": 1.0, "max_episode_steps": 4}
+    made, _ = loading.load_policy_and_env(tmp_path / "run", env="Pendulum-v1", env_kwargs=more)
+    assert made.unwrapped.g == 1.0 and made.spec.max_episode_steps == 4
+    bare = loading.load_policy_and_env(tmp_path / "run", env=lambda: gym.make("Pendulum-v1"))[0]
+    assert bare.unwrapped.g == 10
 
 
 def test_a_window_is_opened_also_where_observations_are_converted(monkeypatch):
