@@ -354,15 +354,23 @@ class Study:
     # ---- scores --------------------------------------------------------------------------------
 
     def seed_scores(self, name: str, epoch: int) -> dict[str, float | None]:
-        """Return the score of each run of a configuration at an epoch; None if it diverged."""
+        """Return the score of each run of a configuration at an epoch; None if it diverged.
+
+        A run that has all its epochs, and no episode that ended, cannot be compared: an error.
+        """
         s = self.settings
         rows = halving.window(epoch, s.epochs, s.last)
         found: dict[str, float | None] = {}
         for seed in s.tuning_seeds:
             values = scores.returns(self.run_of("tuning", name, seed))
-            found[str(seed)] = (
-                scores.score_at(values, epoch, rows) if len(values) >= epoch else None
-            )
+            whole = len(values) >= epoch
+            found[str(seed)] = score = scores.score_at(values, epoch, rows) if whole else None
+            if whole and score is None:
+                raise SpinupError(
+                    f"no episode of {name} with seed {seed} ended in the first {epoch} epochs, so "
+                    "it has no return to compare: use more steps_per_epoch, fewer rungs or a "
+                    "smaller max_ep_len, and another exp_name"
+                )
         return found
 
     def score(self, name: str, epoch: int) -> float | None:

@@ -128,6 +128,14 @@ def test_a_configuration_that_diverges_is_dropped_and_a_bug_is_not_hidden(study_
         study_in(tmp_path / "t", launch=breaks).tune()
 
 
+def test_runs_in_which_no_episode_ended_are_not_called_diverged(study_in, tmp_path):
+    base = {**study_in.base, "max_ep_len": 1000, "steps_per_epoch": 3}
+    study = study_in(tmp_path / "s", base=base, test_seeds=0)
+    with pytest.raises(SpinupError, match="no episode of default with seed 0 ended in the first 2"):
+        study.tune()
+    assert not (tmp_path / "s" / "preset.json").exists()
+
+
 def test_only_the_replay_of_dropped_runs_is_deleted(study_in, run_here, tmp_path):
     base = {**study_in.base, "replay_size": 200, "n_steps": 10, "num_test_episodes": 1}
     kept = {}
