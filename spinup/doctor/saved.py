@@ -196,6 +196,6 @@ def _optimizer(name: str, state: dict[str, Any]) -> Optimizer:
     groups = state["param_groups"]
     places = [i for group in groups for i in group["params"]]
     each = [state["state"].get(i) for i in places]
-    steps = [int(one["step"]) for one in each if one is not None]
-    squares = [None if one is None else one["exp_avg_sq"].numpy() for one in each]
+    steps = [int(one["step"]) for one in each if one]  # {} or None before the first step
+    squares = [one["exp_avg_sq"].numpy() if one else None for one in each]
     return Optimizer(name, max(steps, default=0), float(groups[0]["lr"]), squares)

@@ -93,8 +93,9 @@ def _limits(run: Record) -> Found | None:
             f"max_ep_len = {most:g} ends episodes before the environment's own limit of {own:g} "
             "steps"
         )
-    lengths = run.columns.get("EpLen")
-    if own is None and lengths is not None and np.nanmean(lengths[-run.last :]) >= most:
+    lengths = run.columns.get("EpLen", np.array([]))[-run.last :]
+    lengths = lengths[np.isfinite(lengths)]  # NaN: no episode ended
+    if own is None and len(lengths) and lengths.mean() >= most:
         return Found(
             f"the environment has no time limit, and every episode is cut at max_ep_len = {most:g}"
         )

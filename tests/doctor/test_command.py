@@ -127,3 +127,20 @@ def test_text_from_a_run_cannot_control_the_terminal(tmp_path, capsys):
     (folder / "config.json").write_text(json.dumps(config))
     main(["doctor", str(folder)])
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_run_without_a_gradient_step_or_an_ended_episode_is_examined(tmp_path, capfd):
+    folder = tmp_path / "dqn"
+    command = "dqn --env CartPole-v1 --hid 8 --steps 40 --epochs 2 --num_test_episodes 1"
+    assert main([*command.split(), "--logger_kwargs:output_dir", str(folder)]) == 0
+    capfd.readouterr()
+    main(["doctor", str(folder)])
+    shown = capfd.readouterr()
+    assert "S32" in shown.out and "failed" not in shown.out and shown.err == ""
+
+    ppo = run_of(tmp_path / "ppo", EpLen=float("nan"))
+    config = json.loads((ppo / "config.json").read_text())
+    config["env"]["max_episode_steps"] = None
+    (ppo / "config.json").write_text(json.dumps(config))
+    main(["doctor", str(ppo)])
+    assert capfd.readouterr().err == ""
