@@ -125,6 +125,7 @@ class Env:
     limit: float  # maximum episode length
     step: float  # seconds per step with a random action
     image: bool = False  # whether observations are images
+    max_ep_len: int | None = None  # what the default of this argument means here, if not itself
 
 
 def look_at(settings: Mapping[str, Any]) -> Env:
@@ -132,7 +133,8 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run itself will warn
         env = adapt_env(env_maker(settings["env_name"], settings.get("env_kwargs"))())
-    limit = env_record(env)["max_episode_steps"] or math.inf
+    record = env_record(env)
+    limit = record["max_episode_steps"] or math.inf
     o_space, a_space = env.observation_space, env.action_space
     obs = int(np.prod(o_space.shape)) * np.dtype(stored_dtype(o_space)).itemsize
     act = int(np.prod(action_shape(a_space))) * np.dtype(act_dtype(a_space)).itemsize
@@ -150,7 +152,7 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     rollout = obs + act + 9 + in_batch + 16  # 9: reward, valid; 16: advantage, return, value, logp
     actions = int(getattr(a_space, "n", 1))
     transition = transition_bytes(o_space, a_space, frame_stack(env))
-    return Env(transition, rollout, actions, limit, step, image)
+    return Env(transition, rollout, actions, limit, step, image, record.get("max_ep_len"))
 
 
 # What a calibration leaves out.
@@ -308,6 +310,8 @@ class Meter:
         if env_key not in self.envs:
             self.envs[env_key] = look_at(settings)
         env = self.envs[env_key]
+        if env.max_ep_len and settings["max_ep_len"] == _defaults(cell).get("max_ep_len"):
+            settings = {**settings, "max_ep_len": env.max_ep_len}  # as the run itself will do
         key = repr(sorted((k, repr(v)) for k, v in settings.items() if k not in _SAME_COST))
         if key not in self.speeds:
             enough = self.taken > _MOST_SECONDS

@@ -222,3 +222,19 @@ def test_the_frames_of_a_stack_are_counted_once(monkeypatch):
     found = estimate.look_at({"env_name": "spinup/ProbeImage-v0"})
     # a frame and a little more, the slots of 4 + 4 frames, a count, action, reward and flag
     assert found.transition == image * 33 // 32 + 8 * 4 + 8 + 8 + 5 < 2 * 4 * image / 6
+
+
+def test_test_episodes_of_games_may_be_longer_than_the_default(monkeypatch):
+    looked = {"MinAtar/Freeway-v1": 2501, "ALE/Pong-v5": 27_000, "spinup/ProbeImage-v0": None}
+    for env, longest in looked.items():
+        assert estimate.look_at({"env_name": env}).max_ep_len == longest
+    cell, *_ = cli.plan(registry.load("dqn"), ["--env", "MinAtar/Freeway-v1"], "x").grid.cells(
+        registry.load("dqn")
+    )
+    seen = []
+    monkeypatch.setattr(estimate, "calibrate", lambda *given: estimate.Speed(0, 1, 0, 0, 0, 0))
+    monkeypatch.setattr(estimate, "cost", lambda algo, settings, *rest: seen.append(settings))
+    meter = estimate.Meter(registry.get("dqn"), 1)
+    for given in (1000, 500):  # the default, and a limit of one's own
+        meter.cost(cell, {**estimate.settings_of(cell, {}), "max_ep_len": given})
+    assert [settings["max_ep_len"] for settings in seen] == [2501, 500]
