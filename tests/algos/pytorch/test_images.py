@@ -170,7 +170,7 @@ class Mean(nn.Module):
     def __init__(self, space):
         super().__init__()
         assert space.dtype == np.float32 and (space.low.min(), space.high.max()) == (0, 1)
-        self.features, self.shape = space.shape[0], space.shape
+        self.features, self.shape = np.int64(space.shape[0]), space.shape  # as from np.prod
         self.scale = nn.Linear(1, 1)
 
     def forward(self, x):

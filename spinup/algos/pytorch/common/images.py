@@ -8,6 +8,7 @@ batches hold bytes, and only the rows of one gradient step are floats.
 """
 
 import functools
+import numbers
 
 import numpy as np
 import torch
@@ -158,13 +159,13 @@ def _given(make, space):
         space = spaces.Box(0.0, 1.0, _channels_first(space.shape), np.float32)
     module = make(space)
     features = getattr(module, "features", None)
-    if not isinstance(module, nn.Module) or not isinstance(features, int):
+    if not isinstance(module, nn.Module) or not isinstance(features, numbers.Integral):
         raise SpinupError(
             f"encoder={getattr(make, '__name__', make)} must make a module whose attribute "
             f"'features' is the number of its outputs, but it made a {type(module).__name__} with "
             f"features={features!r}"
         )
-    return module, features
+    return module, int(features)
 
 
 class Shared(nn.Module):
