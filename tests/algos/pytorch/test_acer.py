@@ -563,6 +563,15 @@ def test_the_value_of_a_state_is_the_mean_of_its_action_values():
     assert (ac.act(obs, deterministic=True) == probs.argmax(-1).numpy()).all()
 
 
+def test_both_output_layers_of_the_dueling_critic_have_gain_one():
+    box = spaces.Box(-1, 1, (2,))
+    q = MLPActorCritic(OBS, box, hidden_sizes=(8,), orthogonal_init=True).q
+    for net in (q.v_net, q.a_net):
+        first, last = (m for m in net.modules() if isinstance(m, torch.nn.Linear))
+        assert torch.linalg.matrix_norm(last.weight, 2).item() == pytest.approx(1)
+        assert torch.linalg.matrix_norm(first.weight, 2).item() == pytest.approx(2**0.5)
+
+
 # ---- the memory of trajectories --------------------------------------------------------------
 
 

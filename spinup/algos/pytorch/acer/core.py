@@ -98,6 +98,7 @@ class MLPActorCritic(nn.Module):
             args = (obs_dim, int(action_space.n), hidden_sizes, activation)
             self.pi = MLPCategoricalActor(*args, make_filter())
             self.q = MLPDiscreteQFunction(*args, make_filter())
+            heads = (self.q,)
         else:
             require_finite_bounds("acer", action_space)
             require_width("acer", action_space)
@@ -107,8 +108,9 @@ class MLPActorCritic(nn.Module):
             args = (obs_dim, act_dim, hidden_sizes, activation, *bounds(action_space))
             self.pi = MLPScaledGaussianActor(*args, make_filter(), std=std)
             self.q = StochasticDuelingQ(*args, make_filter())
+            heads = (self.q.v_net, self.q.a_net)
         init_orthogonal(self.pi, output_gain=0.01, wanted=orthogonal_init)
-        init_orthogonal(self.q, output_gain=1.0, wanted=orthogonal_init)
+        init_orthogonal(self.q, output_gain=1.0, wanted=orthogonal_init, heads=heads)
 
     def v(self, obs):
         """Return V(s), the mean of Q(s, a) under the policy: (..., obs) -> (...,)."""

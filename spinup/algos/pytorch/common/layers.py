@@ -51,17 +51,19 @@ def count_vars(module):
     return sum(p.numel() for p in module.parameters())
 
 
-def init_orthogonal(net, output_gain, wanted=True):
+def init_orthogonal(net, output_gain, wanted=True, heads=None):
     """Set orthogonal weights (gain sqrt(2), `output_gain` in the last layer) and zero biases.
 
-    `wanted=None` means only if the network has convolutions. A user's encoder keeps its weights.
+    `heads` are the parts of a network that has several last layers. `wanted=None` means only if the
+    network has convolutions. A user's encoder keeps its weights.
     """
     given = {x for m in net.modules() if getattr(m, "given", False) for x in m.modules()}
     layers = [m for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d) and m not in given]
     if wanted is None:
         wanted = any(isinstance(layer, nn.Conv2d) for layer in layers)
+    last = {[m for m in head.modules() if m in layers][-1] for head in heads or (net,)}
     for layer in layers if wanted else ():
-        gain = output_gain if layer is layers[-1] else 2**0.5
+        gain = output_gain if layer in last else 2**0.5
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)
 
