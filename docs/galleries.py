@@ -14,7 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +62,7 @@ def curve(column: str = "AverageEpRet", more: str = "") -> Metric:
 ENTROPY = Metric(
     "Entropy",
     "Does not move: the policy gets no gradient. Near its smallest value before the return has risen: it stopped "
-    "exploring too early; lower `pi_lr`. Grows while the return is flat: noise, or the sign of a bonus",
+    "exploring too early; take smaller steps (`pi_lr`, in TRPO `delta`). Grows while the return is flat: noise, or the sign of a bonus",
     ("S14", "S15", "S16", "X7"),
     scaled=True,
 )
@@ -258,7 +258,11 @@ GALLERY: dict[str, tuple[Metric, ...]] = {
     "acer": (
         curve("AverageTestEpRet", "; lower `pi_lr` or `delta`"),
         q_values("AverageQVals"),
-        LOSS_Q,
+        replace(
+            LOSS_Q,
+            outside="Explodes together with Q: training diverges; lower `q_lr`, `lam` or `replay_ratio`. NaN to the "
+            "end: no update was made",
+        ),
         kl(
             "Only grows: the average policy does not follow, or the policy moves too fast; lower `pi_lr` or `delta`. "
             "0: the policy gets no gradient",

@@ -68,7 +68,7 @@ def acer_update(
     """Lines 8 to 13 of the pseudocode: one step of critic and policy on N trajectories."""
     o, a, o2 = batch["obs"], batch["act"], batch["obs2"]
     weight = batch["valid"] / batch["valid"].mean().clamp(min=1e-8)  # (T, N), 1 on average
-    phi, q = logits(ac.pi, o), ac.q(o)  # (T, N, A)
+    phi, q = logits(ac.pi, o), ac.q(o)  # log-probabilities and values of all actions, (T, N, A)
     with torch.no_grad():
         v2 = (logits(ac.pi, o2).softmax(-1) * ac.q(o2)).sum(-1)  # (T, N)
         rho = torch.exp(chosen(log_softmax(phi, -1) - batch["logmu"], a))
@@ -83,6 +83,7 @@ def acer_update(
         kl = (logp_avg.exp() * (logp_avg - log_softmax(out, -1))).sum(-1)  # KL(average || pi)
         return compute_loss_pi(out, q.detach(), q_ret, batch, c, ent_coef), kl
 
+    # Two stages: backward to phi, where the trust region acts, then from phi to the parameters.
     loss_pi, kl, bent = policy_step(phi, compute_losses, delta, weight, pi_optimizer)
     polyak_update(ac.pi, pi_avg, polyak)
     return {

@@ -109,6 +109,7 @@ def dqn_learner(
         return {"Epsilon": epsilon(t)}
 
     # ---------------------------- Gradient update rule ----------------------------
+    # rule(batch, update_target=...) is `dqn_update` with the other arguments filled in.
     rule = compiled(run, dqn_update, q_optimizer)
     rule = partial(rule, ac, ac_targ, q_optimizer, gamma=gamma, polyak=polyak)
     rule = partial(rule, double_q=double_q, loss=loss, max_grad_norm=max_grad_norm)

@@ -27,7 +27,7 @@ def hindsight_goals(achieved, strategy, k, rng, past=None):
 
     `achieved` (T, goal) contains the goals that the transitions achieved. 'future' draws from the
     goals of the same and later transitions, 'final' takes the last goal, 'episode' draws from all
-    of them, and 'random' draws from `past` (n, goal), all goals achieved in training so far.
+    of them, and 'random' draws from `past` (n, goal), the achieved goals that are still stored.
     """
     n = len(achieved)
     if strategy == "future":
@@ -122,7 +122,7 @@ def her(
             more slowly: more stable, slower learning; 0.95 to 0.999.
         lr: learning rate of all networks (Adam); 3e-4 to 1e-3.
         strategy: where hindsight goals come from: 'future' (the rest of the same episode), 'final'
-            (its last state), 'episode' (all of it) or 'random' (all goals achieved so far).
+            (its last state), 'episode' (all of it) or 'random' (all goals in the buffer).
         k: number of relabeled copies per transition. 0 is the base alone; 4 to 8 are usual.
         base: the algorithm that learns: 'dqn', 'ddpg', 'td3' or 'sac'. None means 'dqn' for
             Discrete actions and 'ddpg' for Box.
@@ -144,7 +144,7 @@ def her(
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
             for t in loop.steps():
-                learner.begin_step(t)
+                learner.begin_step(t)  # sets epsilon, if the learner is DQN's
                 a = loop.act(policy, start_steps)
                 for episode in episodes.add(loop.step(a), loop.ended):
                     buffer.store_many(**episode)

@@ -57,7 +57,7 @@ def compute_loss_v(ac, batch, clip_vf=None):
 def compute_joint_loss(batch, pi_loss, v_loss):
     """Return the loss of a policy and a value function that read images through one encoder."""
     loss_pi, info = pi_loss(batch)
-    return loss_pi + 0.25 * v_loss(batch), info  # the weight that is usual for Atari games
+    return loss_pi + 0.25 * v_loss(batch), info  # the usual 0.5, times the usual 1/2 of the square
 
 
 def ppo_update(
@@ -85,7 +85,10 @@ def ppo_update(
     # With a shared encoder, each step of the policy is also one of the value function.
     shared = getattr(ac, "share_encoder", False)
     joint_loss = partial(compute_joint_loss, pi_loss=pi_loss, v_loss=v_loss)
-    step_loss, net, v_passes = (joint_loss, ac, 0) if shared else (pi_loss, ac.pi, train_v_iters)
+    if shared:
+        step_loss, net, v_passes = joint_loss, ac, 0
+    else:
+        step_loss, net, v_passes = pi_loss, ac.pi, train_v_iters
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
         losses, infos = zip(*(step_loss(batch) for batch in small_batches), strict=True)

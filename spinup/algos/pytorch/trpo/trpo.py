@@ -58,7 +58,7 @@ def line_search(ac, pi_loss, batches, shards, full_step, delta, backtrack_iters,
     """
     old_params = core.flat_params(ac.pi)
     loss_pi_old, info_old = evaluate(pi_loss, batches, shards)
-    for j in range(backtrack_iters):
+    for j in range(backtrack_iters):  # minus: g is the gradient of the loss, the negated objective
         core.set_flat_params(ac.pi, old_params - backtrack_coeff**j * full_step)
         loss_pi, info = evaluate(pi_loss, batches, shards)
         if info["KL"] <= delta and loss_pi <= loss_pi_old:
