@@ -302,6 +302,19 @@ def _is_image(space: spaces.Box) -> bool:
     return len(shape) >= 2 and (space.dtype == np.uint8 or len(shape) == 3)
 
 
+def _image_parts(space: Any) -> list[tuple[str, spaces.Box]]:
+    """Return the images in a Dict or Tuple space, each with its place in it."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return []
+    named = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    found = []
+    for name, part in named:
+        if isinstance(part, spaces.Box) and is_image(part):
+            found.append((repr(name), part))
+        found += [(f"{name!r}, {inner}", image) for inner, image in _image_parts(part)]
+    return found
+
+
 def _check_spaces(found: Checkup, env: Any) -> None:
     obs, act = env.observation_space, env.action_space
     fault = observation_fault(obs)
@@ -322,6 +335,14 @@ def _check_spaces(found: Checkup, env: Any) -> None:
             f"they see as {size:,} separate numbers",
             "Return bytes of shape (height, width, channels), stack gray frames with "
             "gymnasium.wrappers.FrameStackObservation, or pass a convolutional actor_critic",
+        )
+    for name, image in _image_parts(obs):
+        found.add(
+            "image",
+            f"The part {name} of the observations is an image of shape {image.shape}",
+            "Dict and Tuple observations become one vector, so the default networks see it as "
+            f"{int(np.prod(image.shape)):,} separate numbers, which are not scaled",
+            "Return the image alone, or scale it and pass a convolutional actor_critic",
         )
     if isinstance(act, spaces.Discrete) and act.n == 1:
         found.add(

@@ -241,8 +241,9 @@ def import_providers(env_id: str, others: bool = True) -> None:
 
 
 def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:
-    if newest:
-        hint = f"; did you mean {newest}?"
+    twins = [known for known in gymnasium.registry if known.endswith(f"/{name_part}")]
+    if twins or newest:  # Pong-v5: ALE/Pong-v5 rather than Pong-v4
+        hint = f"; did you mean {min(twins) if twins else newest}?"
     else:
         hint = nearest(name_part, gymnasium.registry)
     raise SpinupError(

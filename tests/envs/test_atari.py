@@ -310,3 +310,11 @@ def test_a_run_that_crashed_continues_exactly(algo, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*fresh episode.*")
         assert train("crashed", resume=True) == whole
+
+
+@pytest.mark.parametrize(
+    "given, meant", [("Pong-v5", "ALE/Pong-v5"), ("Breakout-v5", "ALE/Breakout-v5")]
+)
+def test_a_name_without_its_namespace_is_completed(given, meant):
+    with pytest.raises(SpinupError, match=f"did you mean {meant}"):
+        make_env(given)

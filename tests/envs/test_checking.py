@@ -227,6 +227,14 @@ class FloatPicture(Picture):
         return (super().observe() / 255).astype(np.float32)
 
 
+class PictureInDict(Picture):
+    inner = spaces.Dict({"camera": Picture.observation_space})
+    observation_space = spaces.Dict({"joint": spaces.Box(-1, 1, (2,)), "head": inner})
+
+    def observe(self):
+        return {"joint": np.zeros(2, np.float32), "head": {"camera": super().observe()}}
+
+
 class Words(Sound):
     observation_space = spaces.Text(5)
 
@@ -275,6 +283,7 @@ ZOO = [
     (WideActions, "action range", False, "from -1000 to 1000"),
     (OneAction, "one action", True, "only one action"),
     (FloatPicture, "image", False, "48 separate numbers"),
+    (PictureInDict, "image", False, "'head', 'camera'"),
     (Words, "observation space", True, "Text"),
     (OldStyle, "interface", False, "old interface"),
 ]
