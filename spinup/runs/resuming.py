@@ -205,8 +205,10 @@ def check_same_run(
     differing = sorted(k for k in names if k not in now or now[k] != then.get(k))
     if differing:
         changes = ", ".join(f"{k}: {then.get(k)!r} -> {now.get(k)!r}" for k in differing)
+        annealed = "epochs" in differing and then.get("anneal_lr") and now.get("anneal_lr")
+        why = "; with anneal_lr, learning rates depend on the number of epochs" if annealed else ""
         raise SpinupError(
-            f"cannot resume exactly, because arguments differ from the saved run ({changes}): "
+            f"cannot resume exactly, because arguments differ from the saved run ({changes}{why}): "
             "use the same ones, or another output_dir"
         )
 
