@@ -85,10 +85,8 @@ def ppo_update(
     # With a shared encoder, each step of the policy is also one of the value function.
     shared = getattr(ac, "share_encoder", False)
     joint_loss = partial(compute_joint_loss, pi_loss=pi_loss, v_loss=v_loss)
-    if shared:
-        step_loss, net, v_passes = joint_loss, ac, 0
-    else:
-        step_loss, net, v_passes = pi_loss, ac.pi, train_v_iters
+    step_loss = joint_loss if shared else pi_loss
+    net, v_passes = (ac, 0) if shared else (ac.pi, train_v_iters)
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
         losses, infos = zip(*(step_loss(batch) for batch in small_batches), strict=True)
