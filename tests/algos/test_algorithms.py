@@ -224,7 +224,7 @@ def test_every_argument_is_used(train, algo):
 def test_an_unknown_argument_is_refused(train):
     with pytest.raises(TypeError, match="clip_ration"):
         train("ppo", "CartPole-v1", clip_ration=0.2)
-    with pytest.raises(TypeError, match="hiden_sizes"):
+    with pytest.raises(SpinupError, match="hiden_sizes"):
         train("ppo", "CartPole-v1", ac_kwargs={"hiden_sizes": (8,)})
 
 

@@ -22,6 +22,13 @@ _READING = (
 WORTH_A_THREAD = 1 << 14
 
 
+def _makes_module(activation):
+    try:
+        return isinstance(activation(), nn.Module)
+    except TypeError:  # not callable, or it wants a tensor
+        return False
+
+
 def _cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -50,13 +57,12 @@ class TorchRun(Run):
             raise SpinupError("compile='graph' needs device='cuda': use compile=True or False")
 
     def _make_streams(self, threads):
+        from spinup.runs.networks import check_networks
+
         super()._make_streams(threads)
         asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}
-        ours = getattr(self.config.get("actor_critic"), "__module__", "").startswith("spinup.")
-        if ours and (log_std := self.config["ac_kwargs"].get("log_std_init")) is not None:
-            from spinup.envs.deviation import check_log_std
-
-            check_log_std(self.action_space, log_std)
+        such_as = "a class of modules, such as torch.nn.ReLU"
+        ours = check_networks(self.config, self.action_space, _makes_module, such_as)
         special = asked.get("encoder", "auto") != "auto" or asked.get("share_encoder")
         if ours and (special or is_image(self.observation_space)):
             from spinup.algos.pytorch.common.images import check_encoder

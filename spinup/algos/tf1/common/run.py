@@ -35,12 +35,15 @@ class TfRun(Run):
         self.device = self.config["device"].replace("cuda", "/gpu")
 
     def _make_streams(self, threads):
-        super()._make_streams(threads)
-        ours = self.config["actor_critic"].__module__.startswith("spinup.")
-        if ours and (log_std := self.config["ac_kwargs"].get("log_std_init")) is not None:
-            from spinup.envs.deviation import check_log_std
+        from spinup.runs.networks import check_networks
 
-            check_log_std(self.action_space, log_std)
+        super()._make_streams(threads)
+        ours = check_networks(
+            self.config,
+            self.action_space,
+            lambda x: x is None or callable(x),
+            "a function, such as tf.nn.relu",
+        )
         if ours and is_image(self.observation_space):
             raise SpinupError(
                 f"{self.algo}_tf1 has no encoder for images: use {self.algo}_pytorch, pass your "
