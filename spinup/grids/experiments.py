@@ -206,7 +206,7 @@ def process_count(num_cpu: int | str) -> int:
 def _as_json(value: Any) -> str:
     from spinup.utils.serialization_utils import convert_json
 
-    return json.dumps(convert_json(value), indent=4, sort_keys=True)
+    return json.dumps(convert_json(value), sort_keys=True)
 
 
 class ExperimentGrid:

@@ -434,3 +434,11 @@ def test_the_demonstration_grid_prints_its_names(capsys):
     out = capsys.readouterr().out
     assert len(eg.variants()) == 12
     assert {"demo_ta1_tes-b", "demo_ta3"} <= set(out.split())
+
+
+def test_a_grid_prints_each_value_on_a_line_of_its_own(capsys):
+    eg = ExperimentGrid(name="g")
+    eg.add("ac_kwargs:hidden_sizes", [[32], [64, 64]], "hid")
+    eg.print()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:5] == ["  ac_kwargs:hidden_sizes [hid]", "      [32]", "      [64, 64]"]
