@@ -79,6 +79,7 @@ def result_page(algo: str) -> str:
         "that the median passes. [How the presets were chosen and what the figures mean](method.md#how-the-presets-were-chosen); "
         f"[how the algorithm works](../algorithms/{algo}.md).",
         rows(results),
+        "Check marks are for seeds 0, 1 and 2. No preset was chosen by seeds 100, 101 and 102.",
         f"![Training returns of {algo.upper()} over environment steps, three seeds per task](../figures/learn-{algo}.svg)",
         "The line is the median over the seeds of the return during training, with exploration; the band is the range "
         "between the seeds. The dots are the returns in the table.",
@@ -91,6 +92,11 @@ def result_page(algo: str) -> str:
         text.append(
             f"**{r['algo']} on {r['env']}**: `{r['command']}`, {seconds} seconds of training per seed; {versions}."
         )
+        if "compiled" in r:
+            more = r["compiled"]
+            text.append(
+                f"Compiled, seeds 100, 101 and 102 (`{more['command']}`): {returns(more['returns'])}."
+            )
         text.append(f"```json\n{settings}\n```")
     return "\n\n".join(text) + "\n"
 
@@ -194,8 +200,8 @@ WORKED = {
     "ppo": (
         "Acrobot-v1",
         0,
-        "In the first epoch no episode ends early, and the return is -500. While the policy learns, a tenth to a fifth of the ratios are clipped and KL is near 0.01; "
-        "both fall to nearly 0 at the end because the learning rates are annealed. Explained variance rises from 0 to above 0.5: the value function has learned to tell good "
+        "Eight environments play 250 steps each per epoch, so no episode ends in the first one, and the return is NaN; the second one's is -500. While the policy learns, about a tenth of "
+        "the ratios are clipped and KL is near 0.01; both fall to nearly 0 at the end because the learning rates are annealed. Explained variance rises from 0 to above 0.5: the value function has learned to tell good "
         "states from bad ones. Entropy falls steadily, and last, which is the right order.",
     ),
     "ddpg": (

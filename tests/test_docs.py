@@ -499,14 +499,25 @@ def test_expected_results_are_the_measured_gates_of_the_benchmark(name, backend,
     part = section(readme(name, backend), "Expected results")
     rows, name = [], name if backend == "pytorch" else f"{name}_{backend}"
     gates = [gate for gate in learn.GATES + learn.ON_DEMAND if gate[0] == name]
-    for algo, env, steps, goal, stretch in gates:
-        result = learn.RESULTS / learn.file_name(algo, env)
-        if result.exists():  # a gate that was never run has nothing to show
-            digits = 0 if abs(goal) > 1 else 2
-            returns = [f"{ret:.{digits}f}" for ret in json.loads(result.read_text())["returns"]]
-            command = f"`make learn ALGO={algo} ENV={env}`"
-            rows.append([env, str(steps), str(goal), str(stretch), ", ".join(returns), command])
+    files = [learn.RESULTS / learn.file_name(algo, env) for algo, env, *_ in gates]
+    # a gate that was never run has nothing to show
+    found = [json.loads(file.read_text()) if file.exists() else {} for file in files]
+    fresh = any("fresh" in result for result in found)
+    for (algo, env, steps, goal, stretch), result in zip(gates, found, strict=True):
+        digits = 0 if abs(goal) > 1 else 2
+        returns = {
+            key: ", ".join(f"{ret:.{digits}f}" for ret in runs["returns"])
+            for key, runs in (("", result), *((k, result.get(k)) for k in learn.ALSO))
+            if runs
+        }
+        more = [returns.get("fresh", "")] if fresh else []
+        command = f"`make learn ALGO={algo} ENV={env}`"
+        if result:
+            rows.append([env, str(steps), str(goal), str(stretch), returns[""], *more, command])
+        if "compiled" in returns:
+            assert f"seeds 100, 101 and 102 reach {returns['compiled']} on {env}" in part
     assert table(part) == rows
+    assert fresh == (f"`python benchmarks/learn.py {name} --also fresh`" in part)
     assert f"benchmarks/results/learn/{learn.file_name(name, gates[0][1])}" in part
 
 
