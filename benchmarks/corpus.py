@@ -7,7 +7,7 @@
     python benchmarks/corpus.py --runs data/corpus --examine              # train nothing
     python benchmarks/corpus.py --tables     # apply the rules on tables again to what is kept
 
-Trains the presets of `benchmarks/learn.py`, 28 rows with three seeds each, at full length, the
+Trains the presets of `benchmarks/learn.py`, 30 rows with three seeds each, at full length, the
 shortest first, each in a process of its own with one thread. Runs that are finished are kept, and
 runs that were stopped are resumed. Then examines every finished run with all tiers of rules and
 keeps its tables, its settings and the findings in `results/corpus/`, with numbers rounded to seven

@@ -25,9 +25,9 @@ def corpus(repo_root):
     return module
 
 
-def test_there_are_28_presets_with_three_seeds(corpus):
+def test_there_are_30_presets_with_three_seeds(corpus):
     runs = corpus.all_runs()
-    assert len(runs) == len({name for name, *_ in runs}) == 84
+    assert len(runs) == len({name for name, *_ in runs}) == 90
 
 
 def test_numbers_are_rounded_and_whole_ones_kept(corpus):
