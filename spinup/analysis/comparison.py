@@ -69,6 +69,13 @@ def compare_scores(scores: Scores, reps: int = 10_000, seed: int = 0) -> dict[st
     }
 
 
+def describe_scores(
+    runs: Mapping[str, np.ndarray], reps: int = 10_000, seed: int = 0
+) -> dict[str, Any]:
+    """Return the IQM and the mean of one algorithm's scores, with intervals."""
+    return _side("", list(runs.values()), reps, seed, 0).numbers
+
+
 def _rng(seed: int, purpose: int, i: int, k: int = 0) -> np.random.Generator:
     # Always pass four numbers: NumPy seeds a shorter list as if it were padded with zeros.
     return np.random.default_rng([seed, purpose, i, k])

@@ -233,8 +233,15 @@ def cost(
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
     seconds += total * speed.step + _test_steps(settings, env) * speed.act
     seconds += updates * speed.update
-    # The two checkpoints share the buffer, except for the part that changed between them.
-    return Cost(memory, disk + memory + min(memory, _CHUNK_BYTES), seconds)
+    return Cost(memory, disk + stored(memory), seconds)
+
+
+def stored(memory: int) -> int:
+    """Return the size of a replay buffer in a run directory.
+
+    The two checkpoints share it, except for the part that changed between them.
+    """
+    return memory + min(memory, _CHUNK_BYTES)
 
 
 def _test_steps(settings: Mapping[str, Any], env: Env) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,10 @@ from spinup.utils.argparsing import Parser, whole
 from spinup.utils.command import program
 from spinup.utils.errors import SpinupError
 
-# Arguments that cannot be searched: they say how a run is executed, or what an epoch is.
-_FIXED = (*FREE_ON_RESUME, "env_name", "seed", "steps_per_epoch", "save_best")
+# Arguments that cannot be searched: they say how a run is executed, what an epoch is, or how its
+# score is measured.
+_MEASURE = ("max_ep_len", "num_test_episodes")
+_FIXED = (*FREE_ON_RESUME, "env_name", "seed", "steps_per_epoch", "save_best", *_MEASURE)
 _UNNAMED = "an unnamed study"  # until its environment is known
 _DESCRIPTION = """\
 Search for hyperparameters by successive halving: many configurations run for a few epochs,
@@ -51,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     function = registry.load(name, backend)
     ready = _plan(function, words, args, backend)
     study = _study(function, f"{name}_{backend}", ready, args, backend, argv)
-    cli.check_cells(name, [cell for t in study.trials for cell in study.cells(t, [0])], 1)
+    study.refuse = functools.partial(cli.check_cells, name, processes=1)
+    study.refuse([cell for t in study.trials for cell in study.cells(t, [args.seed])])
     return execute(study, ready, argv)
 
 
@@ -99,6 +103,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--space",
         nargs="+",
+        action="extend",
         metavar="ARGUMENT=VALUES",
         help="what to search (default: a space that is shipped for the algorithm)",
     )
@@ -259,6 +264,7 @@ def _study(
         where / (f"tune_{args.algo}_{env}" if ready.grid.name == _UNNAMED else ready.grid.name),
         functools.partial(launch, **ready.launch),
         threads=ready.launch.get("cpus_per_cell", 1),
+        defaults={d.key: _default_entry(function, d.key) for d in space if ":" in d.key},
         command=join([*program(), "tune", *_words(argv)]),
     )
     study.open()
@@ -293,6 +299,14 @@ def _space(
     return read_space(words, check, rename)
 
 
+def _default_entry(function: Callable[..., Any], key: str) -> Any:
+    """Return the default of an entry of a dict argument; None if it is unknown."""
+    if key == "ac_kwargs:hidden_sizes":
+        return usual_sizes(function)
+    default = parameter_of(function, key, key).default
+    return None if default is inspect.Parameter.empty else default
+
+
 def _sees_images(base: Mapping[str, Any]) -> bool:
     words = {k.partition(":")[2]: v for k, v in base.items() if k.startswith("env_kwargs:")}
     env = cli.try_env(base["env_name"], words)
@@ -319,7 +333,8 @@ def _beginning(study: Any) -> str:
 
 
 def _test_runs(settings: Any) -> int:
-    return int((settings.finalists + 1) * settings.test_seeds)
+    last = halving.rung_sizes(settings.trials, settings.rungs, settings.eta)[-1]
+    return int((min(settings.finalists, last, settings.trials - 1) + 1) * settings.test_seeds)
 
 
 def _estimate(study: Any, ready: cli.Plan) -> str:
@@ -340,7 +355,8 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
     lines = [_beginning(study), ""]
     rows = [("rung", "to epoch", "runs", "time", "disk")]
     start, kept, total, peak = 0, 0.0, 0.0, 0.0
-    sizes = halving.rung_sizes(s.trials, s.rungs, s.eta)
+    trials = len(study.trials) if s.sampler in sampling.PLAIN else s.trials
+    sizes = halving.rung_sizes(trials, s.rungs, s.eta)
     for i, (end, size) in enumerate(zip(s.ends, sizes, strict=True)):
         runs = (size + (i > 0)) * s.seeds
         here = cost(end)
@@ -348,7 +364,7 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         # Dropped runs keep their tables and policies, and lose their replay buffers.
         disk = kept + runs * here.disk
         keeps = row.on_policy or s.asynchronous  # there, runs are dropped only at the end
-        small = here.disk - (0 if keeps else 2 * here.memory)
+        small = here.disk - (0 if keeps else estimate.stored(here.memory))
         kept += max(0, runs - (sizes[i + 1] * s.seeds if i + 1 < s.rungs else 0)) * max(0, small)
         peak, total, start = max(peak, disk), total + seconds, end
         rows.append(
@@ -356,7 +372,7 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         )
     tests = _test_runs(s)
     if tests:
-        left = min(s.trials, sizes[-1] + 1) * s.seeds * full.disk
+        left = min(trials, sizes[-1] + 1) * s.seeds * full.disk
         disk = kept + left + tests * full.disk
         peak, total = max(peak, disk), total + tests * full.seconds
         took = estimate.duration(tests * full.seconds)

@@ -419,7 +419,7 @@ class ExperimentGrid:
             where = where.absolute()  # other machines may use another working directory
         jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
         if proc_id() == 0:
-            _check_place(Path(jobs[0].folder).parent)
+            check_place(Path(jobs[0].folder).parent)
         if here:
             failures = _run_here(jobs, num_cpu)
         else:
@@ -513,8 +513,8 @@ def _check_options(
         )
 
 
-def _check_place(folder: Path) -> None:
-    """Raise if the folder for the cells' states is not writable."""
+def check_place(folder: Path) -> None:
+    """Create a folder if it is missing; raise if it is not writable."""
     try:
         own_folder(folder)
         with tempfile.TemporaryFile(dir=folder):

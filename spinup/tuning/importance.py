@@ -30,16 +30,20 @@ def importance(
     """Return for each argument its `effect` (0 to 1), its `direction` and a p-value.
 
     `direction` is 1 if higher values scored higher, -1 if lower ones did, and 0 for choices without
-    an order. Configurations that diverged count as the worst.
+    an order. Configurations that diverged count as the worst. For a range, a configuration without
+    a number there is left out: the default's `target_kl` may be None.
     """
     names = [name for name in scores if name in values]
     worst = min((v for v in scores.values() if v is not None), default=0.0) - 1.0
-    ranks = rank([worst if (v := scores[name]) is None else v for name in names])
+    worth = [worst if (v := scores[name]) is None else v for name in names]
     found: dict[str, dict[str, Any]] = {}
     for i, dimension in enumerate(space):
         column = [values[name].get(dimension.key) for name in names]
         rng = np.random.default_rng([0, i])
-        ordered = all(isinstance(v, int | float) and not isinstance(v, bool) for v in column)
+        ordered = all(_is_number(v) for v in dimension.choices)  # a range has no choices
+        at = [n for n, v in enumerate(column) if _is_number(v) or not ordered]
+        ranks = rank([worth[n] for n in at])
+        column = [column[n] for n in at]
         shuffled = np.array([rng.permutation(ranks) for _ in range(SHUFFLES)])
         if ordered:
             x = rank([float(v) for v in column if v is not None])
@@ -57,6 +61,10 @@ def importance(
             "p": round(p, 4),
         }
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def rank(values: Sequence[float]) -> np.ndarray:

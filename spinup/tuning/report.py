@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from spinup import __version__
-from spinup.analysis.comparison import compare_scores, short
+from spinup.analysis.comparison import compare_scores, describe_scores, short
+from spinup.policies.environments import names_module
 from spinup.runs.config import as_json
 from spinup.runs.files import atomic_write
 from spinup.runs.screen import columns
@@ -57,7 +58,7 @@ def summarize(
     tuned: Mapping[str, float | None],
     winner: str,
     names: Sequence[str],
-    tested: Mapping[str, Sequence[Mapping[str, Any]]],
+    tested: Mapping[str, Mapping[str, float | None]],
 ) -> dict[str, Any]:
     """Return all numbers of the report, and its verdict, as JSON."""
     s = study.settings
@@ -69,14 +70,14 @@ def summarize(
             "tuning": tuned[name],
             "tuning_seeds": study.rungs[-1]["scores"][name]["seeds"],
         }
-    scored = {
-        name: np.array([run["score"] for run in runs if run["score"] is not None])
-        for name, runs in tested.items()
-    }
-    scored = {name: values for name, values in scored.items() if len(values)}
+    known = [score for runs in tested.values() for score in runs.values() if score is not None]
+    scored = {}
     for name, runs in tested.items():
-        rows[name]["test_seeds"] = {str(run["seed"]): run["score"] for run in runs}
-        rows[name]["diverged"] = [run["seed"] for run in runs if run["diverged"]]
+        rows[name]["test_seeds"] = dict(runs)
+        rows[name]["diverged"] = [int(seed) for seed, score in runs.items() if score is None]
+        if known:  # leaving out a run that diverged would flatter its configuration
+            scored[name] = np.array([min(known) if v is None else v for v in runs.values()])
+            rows[name]["test"] = describe_scores({"": scored[name]})
     if len(scored) > 1:
         compared = compare_scores({name: {"": values} for name, values in scored.items()})
         for name, numbers in compared["algorithms"].items():
@@ -151,7 +152,8 @@ def text(study: Study, result: Mapping[str, Any]) -> str:
     folder = study.folder
     algo = s.algo.removesuffix("_pytorch")
     lines += ["", "To train with the winner:"]
-    lines += [f"    {spinup_command(algo, '--preset', str(folder / PRESET))}"]
+    trust = ["--trust"] if names_module(str(result["env"])) else []
+    lines += [f"    {spinup_command(algo, '--preset', str(folder / PRESET), *trust)}"]
     tested = [n for n, row in result["configurations"].items() if "test_seeds" in row]
     if len(tested) > 1:
         places = [str(folder / "test" / name) for name in tested]
@@ -246,7 +248,7 @@ def lucky(result: Mapping[str, Any]) -> str:
         if row.get("diverged"):
             many = len(row["diverged"])
             runs = "1 test run" if many == 1 else f"{many} test runs"
-            said.append(f"{runs} of {name} diverged and is scored up to there.")
+            said.append(f"{runs} of {name} diverged, which counts as the lowest test score.")
     return " ".join(said)
 
 

@@ -61,7 +61,7 @@ def _sobol(dimensions: int, seed: int) -> Iterator[np.ndarray]:
     """Yield the points of a scrambled Sobol sequence, which cover the cube more evenly."""
     from torch.quasirandom import SobolEngine
 
-    engine = SobolEngine(dimensions, scramble=True, seed=seed)
+    engine = SobolEngine(dimensions, scramble=True, seed=seed % 2**63)
     while True:
         yield engine.draw(1).double().numpy()[0]
 
@@ -86,11 +86,13 @@ def suggest(
     seed: int,
     count: int,
     scored: Sequence[tuple[Values, float]],
+    possible: Callable[[Values], bool] = lambda values: True,
 ) -> list[Values]:
     """Return up to `count` configurations that a sampler of Optuna proposes after these scores.
 
-    Repeated ones are replaced by random ones. There are fewer if the space has no more. The sampler
-    is created anew for each batch, so an interrupted study continues as if it had not been.
+    Repeated and impossible ones are replaced by random ones. There are fewer if the space has no
+    more. The sampler is created anew for each batch, so an interrupted study continues as if it had
+    not been.
     """
     optuna = need_optuna(sampler)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -119,9 +121,18 @@ def suggest(
         values = {d.key: _value(d, asked.params[d.key]) for d in space}
         if _key(values) not in keys:
             keys.add(_key(values))
-            found.append(values)
-    missing = count - len(found)
-    return found + sample(space, "random", seed + len(scored), missing, [*known, *found])
+            known.append(values)
+            if possible(values):
+                found.append(values)
+    left = count - len(found)
+    while left:
+        more = sample(space, "random", seed + len(scored), left, known)
+        if not more:
+            break
+        known += more
+        found += filter(possible, more)
+        left = count - len(found)
+    return found
 
 
 def _quietly(make: Callable[..., Any], options: Mapping[str, Any]) -> Any:
@@ -158,4 +169,4 @@ def _value(dimension: Dimension, value: Any) -> Any:
         return dimension.choices[int(value)]
     if dimension.whole:
         return int(value)
-    return min(max(float(f"{value:.4g}"), dimension.low), dimension.high)
+    return dimension.rounded(value)

@@ -27,7 +27,7 @@ from spinup.utils.json_objects import read_object
 from spinup.utils.literals import parse_value
 
 SHIPPED = Path(__file__).with_name("spaces.json")
-DIGITS = 4  # significant digits of a sampled number: enough to try, and short enough to read
+DIGITS = 4  # significant digits of a sampled number, except in a narrow range: short to read
 # Checks and converts one value of an argument: (key, value) -> value.
 Check = Callable[[str, Any], Any]
 
@@ -70,7 +70,13 @@ class Dimension:
             value = low + u * (high - low)
         if self.whole:
             return int(min(max(round(value), self.low), self.high))
-        return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
+        return self.rounded(value)
+
+    def rounded(self, value: float) -> float:
+        """Round a number to a few digits, more of them in a range such as 0.999:0.99995."""
+        narrow = math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low))
+        digits = DIGITS + max(0, math.floor(narrow) - 1)
+        return min(max(float(f"{value:.{digits}g}"), self.low), self.high)
 
     @property
     def count(self) -> float:

@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from spinup.grids.cells import Cell, Job, make_jobs, read_state
-from spinup.grids.experiments import ExperimentGrid
+from spinup.grids.experiments import ExperimentGrid, check_place
 from spinup.runs.config import as_json
-from spinup.runs.files import atomic_write
+from spinup.runs.files import TMP_PREFIX, atomic_write
 from spinup.tuning import halving, sampling, scores
 from spinup.tuning.cleaning import delete_replay
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import own_folder
 from spinup.utils.reading import read_json
 
 FORMAT = "spinup-study-1"
@@ -114,6 +113,10 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
+def _anything(cells: Sequence[Cell]) -> None:
+    """Refuse nothing."""
+
+
 @dataclass
 class Study:
     """One study in its folder; `run` does everything that is not done yet."""
@@ -124,6 +127,8 @@ class Study:
     launch: Launch
     threads: int = 1
     command: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of entries of dict arguments
+    refuse: Callable[[Sequence[Cell]], None] = _anything  # raises for runs that cannot start
     say: Callable[[str], None] = _say
     trials: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> values
     rungs: list[dict[str, Any]] = field(default_factory=list)
@@ -155,7 +160,9 @@ class Study:
             self.trials = {t["name"]: self._restored(t["values"]) for t in saved["trials"]}
             self.rungs = saved["rungs"]
             return
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        if self.folder.is_dir() and any(
+            not path.name.startswith(TMP_PREFIX) for path in self.folder.iterdir()
+        ):
             raise SpinupError(
                 f"{self.folder} is not empty and contains no study: use another --exp_name"
             )
@@ -191,7 +198,7 @@ class Study:
         import inspect
 
         parameters = inspect.signature(self.function).parameters
-        known = {name: p.default for name, p in parameters.items()}
+        known = {**{name: p.default for name, p in parameters.items()}, **self.defaults}
         found = {}
         for dimension in self.settings.space:
             key = dimension.key
@@ -214,15 +221,18 @@ class Study:
             "rungs": self.rungs,
             **more,
         }
-        own_folder(self.folder)
         atomic_write(self.file, (json.dumps(record, indent=1) + "\n").encode())
 
     # ---- runs ----------------------------------------------------------------------------------
 
     def cells(self, name: str, seeds: Sequence[int]) -> list[Cell]:
         """Return the runs of a configuration."""
+        return self.cells_with(name, self.trials[name], seeds)
+
+    def cells_with(self, name: str, values: Mapping[str, Any], seeds: Sequence[int]) -> list[Cell]:
+        """Return runs with these values of the arguments in the space."""
         grid = ExperimentGrid(name=name)
-        flat = {**self.settings.base, **self.trials[name], "epochs": self.settings.epochs}
+        flat = {**self.settings.base, **values, "epochs": self.settings.epochs}
         for key, value in flat.items():
             grid.add(key, [value])
         grid.add("seed", list(seeds))
@@ -271,6 +281,7 @@ class Study:
     def tune(self) -> dict[str, float | None]:
         """Run all rungs; return the scores of the last one, by name."""
         s = self.settings
+        check_place(self.folder)
         self.save()
         if s.sampler not in sampling.PLAIN:
             self._sample_in_batches()
@@ -345,33 +356,46 @@ class Study:
                 for name, score in found.items()
             ]
             count = min(self._batch, s.trials - len(names))
-            chosen = sampling.suggest(s.space, s.sampler, s.seed, count, scored)
+            chosen = sampling.suggest(s.space, s.sampler, s.seed, count, scored, self._can_start)
             if not chosen:
                 return  # the space has no more
             self._add(chosen)
             self.save()
 
+    def _can_start(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a configuration that a sampler proposes is possible; say if it is not."""
+        try:
+            self.refuse(self.cells_with("proposed", values, self.settings.tuning_seeds[:1]))
+        except SpinupError as error:
+            shown = ", ".join(f"{key}={value}" for key, value in as_json(dict(values)).items())
+            self.say(f"Left out {shown}: {error}")
+            return False
+        return True
+
     # ---- scores --------------------------------------------------------------------------------
 
-    def seed_scores(self, name: str, epoch: int) -> dict[str, float | None]:
-        """Return the score of each run of a configuration at an epoch; None if it diverged.
+    def seed_scores(self, name: str, epoch: int, part: str = "tuning") -> dict[str, float | None]:
+        """Return the score of each run of a configuration at an epoch; None if it diverged."""
+        seeds = self.settings.tuning_seeds if part == "tuning" else self.settings.fresh_seeds
+        return {str(seed): self.run_score(part, name, seed, epoch) for seed in seeds}
+
+    def run_score(self, part: str, name: str, seed: int, epoch: int) -> float | None:
+        """Return the score of a run at an epoch; None if it diverged.
 
         A run that has all its epochs, and no episode that ended, cannot be compared: an error.
         """
-        s = self.settings
-        rows = halving.window(epoch, s.epochs, s.last)
-        found: dict[str, float | None] = {}
-        for seed in s.tuning_seeds:
-            values = scores.returns(self.run_of("tuning", name, seed))
-            whole = len(values) >= epoch
-            found[str(seed)] = score = scores.score_at(values, epoch, rows) if whole else None
-            if whole and score is None:
-                raise SpinupError(
-                    f"no episode of {name} with seed {seed} ended in the first {epoch} epochs, so "
-                    "it has no return to compare: use more steps_per_epoch, fewer rungs or a "
-                    "smaller max_ep_len, and another exp_name"
-                )
-        return found
+        values = scores.returns(self.run_of(part, name, seed))
+        if len(values) < epoch:
+            return None
+        rows = halving.window(epoch, self.settings.epochs, self.settings.last)
+        score = scores.score_at(values, epoch, rows)
+        if score is None:
+            raise SpinupError(
+                f"no episode of {name} with seed {seed} ended in the first {epoch} epochs, so it "
+                "has no return to compare: use more steps_per_epoch, fewer rungs or a smaller "
+                "max_ep_len, and another exp_name"
+            )
+        return score
 
     def score(self, name: str, epoch: int) -> float | None:
         """Return a configuration's mean score over the seeds; None if one of them has none."""
@@ -392,25 +416,14 @@ class Study:
         others = [name for name in order if name != DEFAULT and found[name] is not None]
         return order[0], [*others[: self.settings.finalists], DEFAULT]
 
-    def test(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        """Run configurations on fresh seeds; return each run's score, by name."""
+    def test(self, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
+        """Run configurations on fresh seeds; return scores by name and seed, None if diverged."""
         s = self.settings
         if not s.test_seeds:
             return {}
         jobs = self.jobs("test", names, s.fresh_seeds, None)
         self.complete(f"test on fresh seeds ({s.test_seeds} each)", jobs, s.epochs)
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-        for name in names:
-            for seed in s.fresh_seeds:
-                values = scores.returns(self.run_of("test", name, seed))
-                found[name].append(
-                    {
-                        "seed": seed,
-                        "score": scores.score_at(values, s.epochs, s.last),
-                        "diverged": len(values) < s.epochs,
-                    }
-                )
-        return found
+        return {name: self.seed_scores(name, s.epochs, "test") for name in names}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -443,10 +456,11 @@ def is_over(job: Job, epochs: int) -> bool:
     """Return whether a run has this many rows, or diverged before.
 
     A row that is there stays there: a run that was killed before it could save the epoch repeats it
-    with the same numbers.
+    with the same numbers. At its last epoch, a run must also have saved its final policy.
     """
-    if len(scores.returns(Path(job.output_dir))) >= epochs:
-        return True
+    folder = Path(job.output_dir)
+    if len(scores.returns(folder)) >= epochs:
+        return epochs < job.cell.kwargs["epochs"] or (folder / ".finished").is_file()
     return diverged(job)
 
 

@@ -53,6 +53,8 @@ def empty_folder(tmp_path, monkeypatch):
         ("tune ppo --env CartPole-v1 --logger_kwargs:output_dir x", "chooses its folders"),
         ("tune ppo --env CartPole-v1 --steps 100 --space num_envs=3,7", "does not divide"),
         ("tune ddpg --env CartPole-v1", "ddpg"),
+        ("tune ppo --env CartPole-v1 --space max_ep_len=20,200", "must be the same for all runs"),
+        ("tune ppo --env CartPole-v1 --space lam=0.9:1 --space lam=0.5:1", "sets 'lam' twice"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_creates_nothing(line, mentions, capsys, monkeypatch):
@@ -83,6 +85,26 @@ def test_the_shipped_space_normalizes_vectors_and_not_images(env, sees, capsys, 
     said = capsys.readouterr().out
     assert ("ac_kwargs:normalize_obs" in said) is sees
     assert "ac_kwargs:normalize_ret" in said
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(capsys, tmp_path):
+    (tmp_path / "afile").write_text("mine")
+    assert run.main([*TINY.split(), "--data_dir", "afile"]) == 2
+    assert re.fullmatch(r"spinup: cannot write in afile.+\n", capsys.readouterr().err)
+    assert (tmp_path / "afile").read_text() == "mine"
+
+
+def test_spaces_add_up_and_defaults_of_entries_are_known(monkeypatch):
+    seen = []
+    monkeypatch.setattr("spinup.cli.tune.execute", lambda study, *rest: seen.append(study))
+    space = "--space gamma=0.9,0.99 --space ac_kwargs:normalize_obs=True,False hid=[8],[16]"
+    run.main(["tune", "ppo", "--env", "CartPole-v1", "--trials", "3", *space.split()])
+    (study,) = seen
+    assert study.values_of(DEFAULT) == {
+        "gamma": 0.99,
+        "ac_kwargs:normalize_obs": False,
+        "ac_kwargs:hidden_sizes": (64, 64),
+    }
 
 
 def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
@@ -140,6 +162,24 @@ def test_optuna_learns_from_the_first_rung_and_repeats_itself(study_in, tmp_path
     values = [first.values_of(name) for name in first.trials if name != DEFAULT]
     assert all(v["gamma"] in (0.9, 0.99) and v["num_envs"] in (1, 2) for v in values)
     assert len({json.dumps(v) for v in values}) == 7
+
+
+def test_optuna_leaves_out_what_cannot_start(study_in, tmp_path):
+    pytest.importorskip("optuna", reason="needs the extra 'tune'")
+
+    def refuse(cells):
+        if any(cell.kwargs["gamma"] == 0.9 for cell in cells):
+            raise SpinupError("not that one")
+
+    said = []
+    options = {"sampler": "tpe", "trials": 8, "test_seeds": 0}
+    study = study_in(tmp_path / "s", words=["pi_lr=log:1e-3:1e-1", "gamma=0.9,0.99"], **options)
+    first = set(study.trials)
+    study.refuse, study.say = refuse, said.append
+    study.tune()
+    chosen = [v["gamma"] for name, v in study.trials.items() if name not in first]
+    assert chosen == [0.99] * 6
+    assert [line for line in said if line.startswith("Left out") and line.endswith("not that one")]
 
 
 def winner(folder):

@@ -20,6 +20,18 @@ def test_an_argument_that_decides_is_told_from_those_that_do_not():
     assert importance(space, values, scores) == importance(space, values, scores)
 
 
+def test_a_default_without_a_number_is_left_out_of_a_range():
+    space = read_space(["a=0:1", "b=1,2,4", "c=1,2,None"], lambda key, value: value)
+    values = {f"t{i}": {"a": i / 10, "b": (1, 2, 4)[i % 3], "c": None} for i in range(12)}
+    scores = {name: v["a"] for name, v in values.items()}
+    expected = importance(space, values, scores)
+    assert (expected["a"]["effect"], expected["a"]["direction"]) == (1.0, 1)
+    values["default"] = {"a": None, "b": None, "c": None}
+    found = importance(space, values, scores | {"default": 99.0})
+    assert found["a"] == expected["a"] and found["b"] == expected["b"]
+    assert found["c"]["direction"] == 0  # None is one of its choices
+
+
 def test_configurations_that_diverged_are_the_worst_and_ties_share_a_rank():
     assert rank([3.0, 1.0, 3.0]).tolist() == [1.5, 0.0, 1.5]
     space = read_space(["a=0:1"], lambda key, value: value)

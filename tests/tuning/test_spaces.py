@@ -44,6 +44,14 @@ def test_a_range_of_fractions_may_end_in_whole_numbers_and_int_asks_for_those():
     assert batch.whole and batch.at(0.5) in range(60, 67)
 
 
+def test_a_narrow_range_has_more_than_a_few_values():
+    (gamma,) = ppo_space("gamma=0.999:0.99995")
+    found = {gamma.at(u) for u in np.linspace(0, 1, 200)}
+    assert len(found) > 100 and all(len(str(v)) <= 8 for v in found)
+    (usual,) = ppo_space("gamma=0.9:0.999")
+    assert usual.at(0.123456) == 0.9122
+
+
 def test_one_width_means_every_layer_and_other_words_for_an_argument_are_understood():
     (hid,) = ppo_space("hid=64,128")
     assert hid.choices == ([64, 64], [128, 128])

@@ -185,6 +185,54 @@ def test_a_default_that_wins_is_said_to_win(study_in, tmp_path):
     assert preset["pi_lr"] == 0.01 and "logger_kwargs" not in preset
 
 
+def test_fresh_runs_that_diverge_count_as_the_worst(study_in, tmp_path):
+    study = study_in(tmp_path / "s", words=["pi_lr=0.1,0.2,0.3"])
+    names = list(study.trials)[:2]
+    assert names == [DEFAULT, "trial-01"]
+    runs = {
+        name: {"score": score, "seeds": {}} for name, score in zip(names, (1.0, 2.0), strict=True)
+    }
+    study.rungs = [{"epochs": 4, "scores": runs, "continue": names}]
+    tuned = {name: entry["score"] for name, entry in runs.items()}
+    tested = {
+        "trial-01": {str(seed): None if seed < 1005 else 100.0 for seed in range(1000, 1010)},
+        DEFAULT: {str(seed): 10.0 + seed / 1000 for seed in range(1000, 1010)},
+    }
+    result = report.summarize(study, tuned, "trial-01", names, tested)
+    row = result["configurations"]["trial-01"]
+    assert row["diverged"] == [1000, 1001, 1002, 1003, 1004] and row["test"]["runs"] == 10
+    assert row["test"]["mean"] == pytest.approx((5 * 11.0 + 5 * 100.0) / 10)
+    assert "may be chance" in result["verdict"]
+    assert "5 test runs of trial-01 diverged" in report.lucky(result)
+    assert "--trust" not in report.text(study, result)
+    assert "--trust" in report.text(study, {**result, "env": "mine:My-v0"})
+    # the default alone: its score is shown, and compared with nothing
+    result = report.summarize(study, tuned, DEFAULT, [DEFAULT], {DEFAULT: tested[DEFAULT]})
+    assert result["configurations"][DEFAULT]["test"]["runs"] == 10 and result["comparison"] is None
+
+
+def test_a_run_without_its_last_save_is_completed(study_in, run_here, tmp_path):
+    result = report.finish(study_in(tmp_path / "s"))
+    run = study_in(tmp_path / "s").run_of("test", DEFAULT, 1000)
+    whole = {p.name: p.read_bytes() for p in (run / "pyt_save").iterdir() if p.is_file()}
+    (run / ".finished").unlink()
+    ran = []
+
+    def counts(title, jobs, more=None):
+        ran.extend(job.name for job in jobs)
+        return run_here(title, jobs)
+
+    assert report.finish(study_in(tmp_path / "s", launch=counts)) == result
+    assert len(ran) == 1 and (run / ".finished").is_file()
+    assert whole == {p.name: p.read_bytes() for p in (run / "pyt_save").iterdir() if p.is_file()}
+
+
+def test_what_a_killed_first_save_left_is_not_in_the_way(study_in, tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / ".tmp-study.json-123-abcd").write_text("{")
+    assert study_in(tmp_path / "s").tune()
+
+
 def test_a_study_without_a_test_claims_nothing(study_in, tmp_path):
     result = report.finish(study_in(tmp_path / "s", test_seeds=0))
     assert not (tmp_path / "s" / "test").exists()
