@@ -85,6 +85,8 @@ def _wrappers(run: Record) -> Found | None:
 def _limits(run: Record) -> Found | None:
     record = run.config.get("env")
     own = record.get("max_episode_steps") if isinstance(record, dict) else None
+    if own is None and isinstance(record, dict):
+        own = record.get("max_ep_len")  # of a game that ends by itself
     most = run.setting("max_ep_len")
     if not isinstance(most, int | float) or not isinstance(record, dict):
         raise Skip("config.json has no limits")

@@ -18,6 +18,7 @@ One environment is a vector of one, so that training and testing see the same bi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ from spinup.envs.adapter import layers
 from spinup.envs.game_arguments import check_count, check_flag, check_probability
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.mpi_launch import physical_cores
-from spinup.utils.mpi_tools import num_procs
+from spinup.utils.mpi_tools import num_procs, proc_id
 
 __all__ = ["Atari"]
 
@@ -178,7 +179,14 @@ class Atari(gymnasium.Env, EzPickle):
         something: it is then stepped like any other environment.
         """
         outer = list(layers(env))[:-1]
-        if not all(type(layer) in _HARMLESS for layer in outer):
+        others = [type(layer).__name__ for layer in outer if type(layer) not in _HARMLESS]
+        if others:
+            if proc_id() == 0:
+                warnings.warn(
+                    f"the game is in {', '.join(others)}, so each environment is stepped by "
+                    "itself, with true rewards and whole games",
+                    stacklevel=2,
+                )
             return None
         from spinup.envs.vector import RESEED_ATARI, MaskedStreams
 

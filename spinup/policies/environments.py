@@ -13,6 +13,7 @@ import numpy as np
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.importing import installed_only
 
+_RAW_ATARI = "ale_py.env:AtariEnv"
 # Wrappers that `gymnasium.make` applies automatically.
 _STANDARD_WRAPPERS = {"TimeLimit", "OrderEnforcing", "PassiveEnvChecker"}
 # Wrappers whose observations are rendered images.
@@ -84,7 +85,11 @@ def _kwargs(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the recorded arguments, or None if some could not be saved."""
     kwargs = record.get("kwargs") or {}
     named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
-    return kwargs if named and record.get("exact_kwargs") is not False else None
+    if not named or record.get("exact_kwargs") is False:
+        return None
+    # `make_env` would preprocess the game, which `gymnasium.make` did not
+    raw = {"preprocessing": False} if record.get("class") == _RAW_ATARI else {}
+    return {**raw, **kwargs}
 
 
 def _rewrapped(

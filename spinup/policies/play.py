@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import re
 import sys
@@ -132,10 +133,10 @@ def _with_window(env: Any) -> tuple[Any, Callable[[], Any] | None]:
             "No display: running without a window (--video FILE records a clip).", file=sys.stderr
         )
         return env, None
-    if mode is None and "human" in _render_modes(env):
+    # Gymnasium opens a window for an environment that only returns pictures.
+    if mode is None and {"human", "rgb_array"} & set(_render_modes(env)):
         shown = _made_again(env)
-        if shown is not None:
-            return shown, None
+        return (env if shown is None else shown), None
     if mode is None and callable(getattr(env, "render", None)):
         return env, env.render
     return env, None
@@ -155,8 +156,12 @@ def _made_again(env: Any) -> Any:
     spec = getattr(inside, "spec", None)
     if spec is None:
         return None
+    spec = copy.copy(spec)  # `preprocessing` is an argument of `make_env`, and only in the record
+    spec.kwargs = {k: v for k, v in spec.kwargs.items() if k != "preprocessing"}
     try:
-        return adapt_env(gymnasium.make(spec, render_mode="human"))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r".*HumanRendering wrapper is being applied")
+            return adapt_env(gymnasium.make(spec, render_mode="human"))
     except (gymnasium.error.Error, ValueError, TypeError, AttributeError) as error:
         print(
             f"Running without a window, because it cannot be opened ({one_line(error)}).",
@@ -210,7 +215,7 @@ def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, A
             )
         if not equals:
             value = "True" if not words or _FLAG.match(words[0]) else words.pop(0)
-        found[name] = parse_value(value)
+        found[name] = value == "true" if value in ("true", "false") else parse_value(value)
     return rest, found
 
 
@@ -321,9 +326,12 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 def _longest(fpath: str, itr: int | str, env: Any) -> int:
     """Return the training's time limit if the environment has none, else 0 (no limit)."""
     from spinup.envs.adapter import layers
+    from spinup.envs.record import env_record
 
     folder, number = folder_of_save(fpath, itr)
     if any(type(layer).__name__ == "TimeLimit" for layer in layers(env)):
+        return 0
+    if "max_ep_len" in env_record(env):  # a game that ends by itself
         return 0
     steps = metadata_of(folder, number).get("max_ep_len")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:

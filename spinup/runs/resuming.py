@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spinup.envs.space_json import space_to_json
+from spinup.envs.vector import MaskedStreams
 from spinup.envs.wrappers import UNNEEDED
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.config import as_json
@@ -95,6 +96,8 @@ def _env_fingerprint(run: Run) -> dict[str, Any]:
             "kwargs": record["kwargs"] if record["exact_kwargs"] else None,
             "max_episode_steps": record["max_episode_steps"],
             "wrappers": [_described(w) for w in record["wrapper_specs"] if w["name"] not in _FREE],
+            # An Atari game in any wrapper is stepped by itself, with true rewards.
+            "vectorized": isinstance(run.streams[0], MaskedStreams),
             "observation_space": space_to_json(run.observation_space),
             "action_space": space_to_json(run.action_space),
         }
@@ -216,7 +219,8 @@ def check_same_run(
 def check_same_env(run: Run, then: Mapping[str, Any]) -> None:
     """Raise an error if the environment differs from the saved run's."""
     now = _env_fingerprint(run)
-    then = {"wrappers": now["wrappers"], **then}  # older checkpoints do not name them
+    # older checkpoints do not name them
+    then = {**{name: now[name] for name in ("wrappers", "vectorized")}, **then}
     differing = sorted(k for k in now if k not in then or now[k] != then[k])
     if differing:
         changes = ", ".join(f"{k}: {then.get(k)!r} -> {now[k]!r}" for k in differing)

@@ -290,6 +290,15 @@ def test_an_exact_rule_is_an_error_even_in_a_short_run(tmp_path):
     assert look(tmp_path, columns, config, space, rows=4)["X2"].level == "error"
 
 
+def test_games_that_end_by_themselves_are_not_called_cut(tmp_path):
+    columns, config, space = healthy("ppo")
+    config["env"]["max_episode_steps"] = None
+    columns["EpLen"][:] = config["max_ep_len"]
+    assert "S37" in look(tmp_path / "a", columns, config, space)
+    config["env"]["max_ep_len"] = config["max_ep_len"]
+    assert "S37" not in look(tmp_path / "b", columns, config, space)
+
+
 def test_annealed_steps_and_early_stops_are_no_faults(tmp_path):
     columns, config, space = healthy("ppo")
     config["anneal_lr"] = True

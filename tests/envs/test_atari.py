@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from gymnasium.wrappers import ClipReward
+from gymnasium.wrappers import ClipReward, RecordEpisodeStatistics
 
 from spinup.envs import env_record, make_env
 from spinup.envs.checking import examine
@@ -234,7 +234,8 @@ def test_threads_are_as_many_as_the_run_has():
 
 
 def test_a_wrapped_environment_is_stepped_as_it_is():
-    streams = make_streams(lambda: ClipReward(make_env(ID), -2.0, 2.0), 2, seq, 100)
+    with pytest.warns(UserWarning, match="in ClipReward, so each environment is stepped by itself"):
+        streams = make_streams(lambda: ClipReward(make_env(ID), -2.0, 2.0), 2, seq, 100)
     assert type(streams) is Streams and streams.frame_stack == 4
     limited = streams_of(1, max_episode_steps=10)
     assert type(limited) is MaskedStreams and limited.frame_stack == 4
@@ -242,6 +243,24 @@ def test_a_wrapped_environment_is_stepped_as_it_is():
     for _ in range(10):
         truncated = limited.step([0])[3]
     assert truncated[0] and limited.finished == [(0.0, 10)]
+
+
+@pytest.mark.filterwarnings("ignore:the game is in:UserWarning")
+def test_a_resumed_run_steps_its_games_as_before(tmp_path):
+    import spinup
+
+    def train(env_fn, **more):
+        logger_kwargs = {"output_dir": str(tmp_path), "quiet": True}
+        sizes = {"steps_per_epoch": 20, "ac_kwargs": {"hidden_sizes": (8,)}}
+        spinup.reinforce_pytorch(env_fn, logger_kwargs=logger_kwargs, **sizes, **more)
+
+    def small():
+        return make_env(ID, {"img_height": 36, "img_width": 36})
+
+    train(small, epochs=1)
+    with pytest.raises(SpinupError, match="vectorized: True -> False"):
+        train(lambda: RecordEpisodeStatistics(small()), epochs=2, resume=True)
+    train(small, epochs=2, resume=True)
 
 
 def test_the_screen_is_filmed_in_color():

@@ -891,9 +891,11 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
 def test_an_argument_without_a_value_is_true_and_swallows_no_flag():
     words = ["RUN", "--env_kwargs:a", "-nr", "--env_kwargs:b", "-5", "--env_kwargs:c", "--seed"]
     words += ["1", "--env_kwargs:d=-n", "--env_kwargs:e", "-.5", "--env_kwargs:f"]
+    words += ["--env_kwargs:g", "false", "--env_kwargs:h=true", "--env_kwargs:i", "False"]
     rest, found = tp._take_env_kwargs(words)
     assert rest == ["RUN", "-nr", "--seed", "1"]
-    assert found == {"a": True, "b": -5, "c": True, "d": "-n", "e": -0.5, "f": True}
+    assert {k: found[k] for k in "abcdef"} == dict(a=True, b=-5, c=True, d="-n", e=-0.5, f=True)
+    assert {k: found[k] for k in "ghi"} == {"g": False, "h": True, "i": False}
 
 
 def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
@@ -926,6 +928,44 @@ def test_a_window_is_opened_also_where_observations_are_converted(monkeypatch):
     seen = []
     tp.run_policy(env, lambda o: seen.append(o) or 0, max_ep_len=2, num_episodes=1)
     assert seen[0].shape == (16,)
+
+
+@pytest.mark.parametrize(
+    ("package", "env_id", "kwargs"),
+    [
+        ("minatar", "MinAtar/Breakout-v1", {}),
+        ("ale_py", "ALE/Pong-v5", {}),
+        ("ale_py", "ALE/Pong-v5", {"preprocessing": False}),
+    ],
+)
+def test_a_window_is_opened_for_games_that_only_return_pictures(
+    package, env_id, kwargs, monkeypatch, capsys
+):
+    pytest.importorskip(package)
+    pytest.importorskip("pygame")
+    monkeypatch.setattr(tp, "has_display", lambda: True)
+    env = make_env(env_id, kwargs)
+    made = []
+    real = gym.make
+    monkeypatch.setattr(gym, "make", lambda *a, **k: made.append(real(*a, **k)) or made[-1])
+    tp.run_policy(env, lambda o: 0, max_ep_len=2, num_episodes=1)
+    assert [m.render_mode for m in made] == ["human"] and "window" not in capsys.readouterr().err
+
+
+def test_a_game_of_ale_py_itself_is_not_preprocessed_when_it_is_played(tmp_path):
+    pytest.importorskip("ale_py")
+    save_run(tmp_path / "run", gym.make("ALE/Pong-v5"))
+    for named in (None, "ALE/Pong-v5"):
+        env, get_action = loading.load_policy_and_env(tmp_path / "run", env=named)
+        assert env.observation_space.shape == (210, 160, 3)
+        get_action(env.reset(seed=0)[0])
+
+
+def test_a_game_that_ends_by_itself_has_a_limit_of_its_own(tmp_path, capsys):
+    pytest.importorskip("minatar")
+    save_run(tmp_path / "run", make_env("MinAtar/Freeway-v1"), max_ep_len=2501)
+    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1"]) == 0
+    assert "time limit" not in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------- speed
