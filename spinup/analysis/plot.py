@@ -144,8 +144,8 @@ def _choose(
         raise SpinupError("no folders are left after --select and --exclude: relax them")
     if legend and len(legend) != len(folders):
         raise SpinupError(
-            f"--legend has {len(legend)} names for {len(folders)} folders ({', '.join(folders)}): "
-            "pass one name for each"
+            f"--legend has {len(legend)} names for {len(folders)} folder{'s' * (len(folders) > 1)} "
+            f"({', '.join(folders)}): pass one name for each"
         )
     return folders
 

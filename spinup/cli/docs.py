@@ -39,13 +39,15 @@ def pages(folder: Path) -> list[str]:
 def find(folder: Path, page: str) -> Path:
     """Return the file of a page; raise SpinupError with the nearest name if there is none.
 
-    The last part of a name is enough (`ppo`, `rl_intro3`); of several, the shortest name is meant.
+    The last part of a name is enough (`ppo`, `rl_intro3`); of several, the shortest name is meant,
+    but a page of results only if it is named in full.
     """
     known = pages(folder)
     wanted = page.strip("/").removesuffix(".html").removesuffix(".md").lower()
     ends = [name for name in known if f"/{name.lower()}".endswith(f"/{wanted}")]
     if wanted and ends:
-        return folder / f"{min(ends, key=len)}.html"
+        chosen = min(ends, key=lambda name: (name.startswith("results/"), len(name)))
+        return folder / f"{chosen}.html"
     words = {name.rpartition("/")[2] for name in known}
     raise SpinupError(f"the documentation has no page '{page}'{nearest(page, [*known, *words])}")
 

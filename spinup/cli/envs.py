@@ -64,13 +64,12 @@ def matching(pattern: str, everything: bool) -> list[str]:
     """Return the registered ids that match a pattern; raise SpinupError if there are none."""
     import gymnasium
 
-    from spinup.envs.make import import_providers, resolve_env_id
+    from spinup.envs.make import import_module, import_providers
 
     module, _, pattern = pattern.rpartition(":")
     if module:
         import_from_here()
-        with contextlib.suppress(SpinupError):  # the module may register other ids
-            resolve_env_id(f"{module}:{pattern}")
+        import_module(module, f"{module}:{pattern}")
     if pattern:
         import_providers(pattern)
     specs = sorted(gymnasium.registry.values(), key=lambda spec: spec.id.lower())
@@ -97,12 +96,13 @@ def _escaped(text: str) -> str:
 
 def _made(env_id: str) -> Any:
     """Make an environment; return None if it cannot be made."""
-    from spinup.envs.make import make_env
+    from spinup.envs.make import make_env, resolve_env_id
 
     with warnings.catch_warnings(), _silence():
         warnings.simplefilter("ignore")
         try:
-            return make_env(env_id)
+            # an old version is a newer one by another name
+            return make_env(env_id) if resolve_env_id(env_id) == env_id else None
         except Exception:  # a missing package, or whatever an environment raises
             return None
 

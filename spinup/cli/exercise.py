@@ -18,7 +18,15 @@ from typing import Any
 
 from spinup.exercises.catalogue import SETS, find, load, set_number
 from spinup.exercises.exercise import Task
-from spinup.exercises.progress import FOLDER, Progress, next_hint, now, recorded, state
+from spinup.exercises.progress import (
+    FOLDER,
+    Progress,
+    default_folder,
+    next_hint,
+    now,
+    recorded,
+    state,
+)
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, nearest, printable
 
@@ -64,7 +72,7 @@ def _parser(command: str, description: str, with_id: bool = True) -> Parser:
     if with_id:
         parser.add_argument("id", help="an exercise, such as ppo.loss_pi")
     parser.add_argument(
-        "--dir", default=FOLDER, help=f"folder of your exercises (default: {FOLDER})"
+        "--dir", default=default_folder(), help=f"folder of your exercises (default: {FOLDER})"
     )
     return parser
 
@@ -155,7 +163,7 @@ def _free(folder: Path) -> Path:
 
 
 def _with_dir(task: Task, folder: str) -> str:
-    return task.id if folder == FOLDER else f"{task.id} --dir {printable(folder)}"
+    return task.id if folder == default_folder() else f"{task.id} --dir {printable(folder)}"
 
 
 # ------------------------------------------------------------------------------------------ check
@@ -187,7 +195,7 @@ def check(words: Sequence[str]) -> int:
         start_it = f": 'spinup exercise start {_with_dir(task, args.dir)}' writes it"
         raise SpinupError(f"there is no file {printable(file)}{'' if args.file else start_it}")
     result = recorded(task, task.check(file, args.seed), progress, file)
-    if args.dir != FOLDER and result.next:
+    if args.dir != default_folder() and result.next:
         result = replace(result, next=f"{result.next} --dir {printable(args.dir)}")
     print(result)
     if args.train:

@@ -35,7 +35,10 @@ dependencies = ["spinup{extra}>={version}"]
 [project.entry-points."spinup.algorithms"]
 {name} = "{name}.{name}:{name}"
 
+# With this, `pip install -e` adds the folder to Python's path. Otherwise the outer folder, which
+# has the same name, would hide the package from commands that are typed next to it.
 [tool.setuptools]
+package-dir = {{"" = "."}}
 packages = ["{name}"]
 
 [tool.setuptools.package-data]

@@ -320,8 +320,8 @@ def _sees_images(base: Mapping[str, Any]) -> bool:
 def _beginning(study: Any) -> str:
     """Say what is about to happen."""
     s = study.settings
-    runs = halving.full_runs(len(study.trials), s.rungs, s.eta, s.epochs)
     missing = s.trials - len(study.trials) if s.sampler in sampling.PLAIN else 0
+    runs = halving.full_runs(s.trials - missing, s.rungs, s.eta, s.epochs)
     space = "\n".join(f"  {d.key:<24}{d.text}" for d in s.space)
     few = f"\nThe space has only {len(study.trials)} configurations." if missing else ""
     return (

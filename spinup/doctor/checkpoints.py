@@ -382,7 +382,8 @@ def _rewards(run: Record) -> Found | None:
     if not np.isfinite(rew).all():
         return Found("the replay buffer contains rewards that are not finite", level="error")
     lengths = run.columns.get("EpLen", np.zeros(1))
-    if np.ptp(rew) == 0 and not run.saved.replay["done"].any() and np.nanstd(lengths) == 0:
+    alike = np.isfinite(lengths).any() and np.nanstd(lengths) == 0  # NaN: no episode ended
+    if np.ptp(rew) == 0 and not run.saved.replay["done"].any() and alike:
         return Found(f"all {len(rew)} stored rewards are {rew[0]:g}, and no episode terminates")
     middle = float(np.abs(rew).mean())
     most = float(np.abs(rew).max())

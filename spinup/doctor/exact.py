@@ -635,8 +635,8 @@ RULES = (
         "value-loss",
         "no NaN or infinity after the first update (returns may be NaN if no episode ended)",
         "Once a loss or a weight is not finite, everything that follows is lost.",
-        "Resume from the last good checkpoint with a lower learning rate; look for a division by "
-        "zero, a logarithm of zero, and rewards or observations that are not finite.",
+        "Look for a division by zero, a logarithm of zero, and rewards or observations that are "
+        "not finite; if there are none, start again with a lower learning rate.",
         _finite,
         cheap=True,
     ),

@@ -103,6 +103,8 @@ def apply(record: Record, rules: Iterable[Rule]) -> Examination:
             found.skipped[rule.id] = str(skip)
         except SpinupError as error:  # a damaged checkpoint or policy, in one sentence
             found.skipped[rule.id] = str(error)
+            if str(error) not in record.problems:
+                record.problems.append(str(error))
         except _UNEXPECTED as error:
             found.failed[rule.id] = f"{type(error).__name__}: {error}"
         else:

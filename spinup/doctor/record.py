@@ -74,6 +74,10 @@ class Record:
                 "finished: it is running, was interrupted, or ended with an error, such as a loss "
                 "that became NaN; its output says which"
             )
+        for name in ("pyt_save", "tf1_save"):
+            file = self.folder / name / "policy.json"
+            if file.is_file() and not _json(file):
+                yield f"{file} cannot be read, so rules on the policy were skipped"
         backend = self.config.get("backend")
         if isinstance(backend, str) and backend != "pytorch":
             yield (

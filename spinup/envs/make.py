@@ -150,7 +150,7 @@ def resolve_env_id(env_id: str) -> str:
     check_name(env_id, "the environment's id")
     module, colon, name_part = env_id.rpartition(":")
     if module:
-        _import_module(module, env_id)
+        import_module(module, env_id)
     try:
         namespace, name, version = parse_env_id(name_part)
     except error.Error as failure:
@@ -201,7 +201,8 @@ def _is_stub(spec: EnvSpec) -> bool:
     return inspect.isfunction(entry) and entry.__module__.split(".")[0] == "gymnasium"
 
 
-def _import_module(module: str, env_id: str) -> None:
+def import_module(module: str, env_id: str) -> None:
+    """Import the module that an ID names; raise SpinupError if it cannot be imported."""
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as failure:
@@ -245,7 +246,7 @@ def _raise_unknown(env_id: str, name_part: str, newest: str | list) -> NoReturn:
     if twins or newest:  # Pong-v5: ALE/Pong-v5 rather than Pong-v4
         hint = f"; did you mean {min(twins) if twins else newest}?"
     else:
-        hint = nearest(name_part, gymnasium.registry)
+        hint = nearest(name_part, [known for known in gymnasium.registry if known != name_part])
     raise SpinupError(
         f"there is no environment {env_id!r}: ids of other packages are written module:Name-v0, "
         f"and gymnasium.pprint_registry() lists those that are registered{hint}"

@@ -231,7 +231,7 @@ NEAR = {
 
 RECORDED = """
 There is a fault in `{name}` below. The folder `runs` has the logs of three healthy
-runs and of three runs with this fault: read `progress.txt`, or draw the columns with
+runs and of three runs with this fault: read `progress.txt`, or draw columns, in this folder, with
 
     spinup plot runs/healthy runs/faulty --value AverageEpRet
 

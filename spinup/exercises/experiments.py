@@ -1,8 +1,8 @@
 """Kind E: experiments. A prediction is written first, then the runs are made, then compared.
 
-    spinup exercise start vpg.train_v_iters      writes answer.toml
-    spinup exercise run vpg.train_v_iters        makes the runs (--recorded takes the shipped ones)
-    spinup exercise check vpg.train_v_iters      says whether the data agree
+    spinup exercise start vpg.exp_train_v_iters    writes answer.toml
+    spinup exercise run vpg.exp_train_v_iters      makes the runs (--recorded: takes shipped ones)
+    spinup exercise check vpg.exp_train_v_iters    says whether the data agree
 
 `run` refuses to start before the prediction and its reason are written, and keeps a copy of them:
 that copy is what `check` judges.
@@ -33,7 +33,7 @@ from spinup.utils.errors import SpinupError, one_line, printable
 
 ANSWER, KEPT = "answer.toml", "prediction.json"
 OWN, SHIPPED = "runs", "recorded"
-LEAST = 15  # characters of a reason
+LEAST = 15  # characters of a reason and of a lesson
 UNCLEAR = "unclear"
 
 
@@ -210,7 +210,8 @@ class Experiment(Task):
             checks.append(Check("what others learned from it", True, _wrapped(self.lesson)))
         else:
             text += (
-                f"\n{_wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}"
+                f"\n{_wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}, "
+                f"in at least {LEAST} characters"
             )
             checks.append(Check("prediction and data agree", False, text))
             return Result(self.id, WRONG, tuple(checks), next=f"spinup exercise check {self.id}")
@@ -256,7 +257,10 @@ class Experiment(Task):
         if prediction not in self.choices:
             return f"the prediction '{printable(prediction)}' is not one of {words}"
         if len(reason) < LEAST:
-            return f"write the reason for your prediction into {printable(file)} as well"
+            return (
+                f"write the reason for your prediction, in at least {LEAST} characters, into "
+                f"{printable(file)} as well"
+            )
         return ""
 
     def solution(self) -> str:
@@ -366,16 +370,16 @@ def _wrapped(text: str) -> str:
 def command(words: Sequence[str]) -> int:
     """Run `spinup exercise run ID`: make the runs of an experiment."""
     from spinup.exercises.catalogue import find
-    from spinup.exercises.progress import FOLDER
+    from spinup.exercises.progress import FOLDER, default_folder
     from spinup.utils.argparsing import Parser, whole
 
     parser = Parser(
         prog="spinup exercise run",
         description="Make the runs of an experiment, after its prediction is written.",
     )
-    parser.add_argument("id", help="an experiment, such as vpg.train_v_iters")
+    parser.add_argument("id", help="an experiment, such as vpg.exp_train_v_iters")
     parser.add_argument(
-        "--dir", default=FOLDER, help=f"folder of your exercises (default: {FOLDER})"
+        "--dir", default=default_folder(), help=f"folder of your exercises (default: {FOLDER})"
     )
     parser.add_argument("--recorded", action="store_true", help="take the shipped runs instead")
     parser.add_argument("--dry_run", action="store_true", help="only say what would be run")

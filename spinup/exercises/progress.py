@@ -40,6 +40,15 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 }
 
 
+def default_folder() -> str:
+    """Return the folder of the learner's exercises, also from inside it."""
+    here = Path.cwd()
+    for folder, name in ((here, "."), (here.parent, "..")):
+        if folder.name == FOLDER and (folder / NAME).is_file():
+            return name
+    return FOLDER
+
+
 class Progress:
     """The record in one folder."""
 

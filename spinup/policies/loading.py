@@ -358,7 +358,8 @@ def load_pickled_module(folder: Path, itr: int | str | None, trust: bool) -> Any
     if not saved_numbers(folder, _MODEL):
         ways = (f"{depth}/{name}" for depth in ("*", "*/*") for name in ("pyt_save", "tf1_save"))
         below = sorted({p.parent for way in ways for p in folder.glob(way)})
-        such = f"one of the {len(below)} runs below it, such as {below[0]}" if below else ""
+        several = f"one of the {len(below)} runs" if len(below) > 1 else "the run"
+        such = f"{several} below it, such as {below[0]}" if below else ""
         wanted = such or "the run directory of a trained policy"
         raise SpinupError(f"{folder} contains no saved policy: pass {wanted}")
     which = chosen_save(folder, itr, _MODEL)

@@ -232,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--len",
         type=whole(0),
         help="maximum episode length in steps (0: no limit; default: no limit, or the one used in "
-        "training if the environment has no time limit)",
+        "training if the environment names no time limit)",
     )
     parser.add_argument(
         "-n",
@@ -337,7 +337,7 @@ def _longest(fpath: str, itr: int | str, env: Any) -> int:
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0
     print(
-        f"The environment has no time limit: episodes end after at most {steps} steps, as in "
+        f"The environment names no time limit: episodes end after at most {steps} steps, as in "
         "training (-l 0 removes the limit).",
         file=sys.stderr,
     )

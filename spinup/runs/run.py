@@ -414,9 +414,15 @@ class Run:
 
             cause, advice = cause_of(self.rollouts)
             raise TrainingDiverged(
-                f"{name} became {value} in epoch {self.epoch}{cause}, so {self.algo} stopped; the "
-                f"last good checkpoint is in {self.output_dir}: {advice}"
+                f"{name} became {value} in epoch {self.epoch}{cause}, so {self.algo} stopped; "
+                f"{self.kept()}: {advice}"
             )
+
+    def kept(self) -> str:
+        """Say where the last good checkpoint is, if there is one."""
+        if any((self.output_dir / "checkpoints").glob("step-*")):
+            return f"the last good checkpoint is in {self.output_dir}"
+        return "it had saved no checkpoint yet"
 
     def check_parameters(self) -> None:
         """Raise `TrainingDiverged` if a parameter is not finite; implemented by backends."""

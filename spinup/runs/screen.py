@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import numbers
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.envs.make import make_env
 from spinup.utils.errors import printable
 from spinup.utils.mpi_tools import num_procs
 from spinup.utils.serialization_utils import convert_json
@@ -47,7 +49,8 @@ def announcement(run: Run) -> str:
         device += " (TensorFlow)"
     if num_procs() > 1:
         device += f", {num_procs()} processes"
-    changed = ", ".join(_changed(run.call.arguments, run.call.defaults))
+    given = {"env_kwargs": _env_kwargs(run.call.arguments.get("env_fn")), **run.call.arguments}
+    changed = ", ".join(_changed(given, {"env_kwargs": {}, **run.call.defaults}))
     lines = [f"Training {run.algo} on {record.get('id') or record.get('class')}"]
     longer = config["max_ep_len"] != run.call.arguments["max_ep_len"]
     limit = f"up to {config['max_ep_len']:,} steps in this game, unless max_ep_len is set"
@@ -84,6 +87,12 @@ def _changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator
                     yield f"{name}:{key}={_short(entry)}"
         elif value != default:
             yield f"{name}={_short(value)}"
+
+
+def _env_kwargs(env_fn: Any) -> Mapping[str, Any]:
+    """Return what `env_maker` was given besides an id; empty for any other function."""
+    made = isinstance(env_fn, functools.partial) and env_fn.func is make_env
+    return env_fn.args[1] if made and len(env_fn.args) > 1 else {}
 
 
 def _short(value: Any) -> str:

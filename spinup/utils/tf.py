@@ -14,6 +14,9 @@ from typing import Any
 
 from spinup.utils.errors import SpinupError
 
+# Where files are that can be run as programs, with `python -m`.
+_PROGRAMS = ("spinup.algos.", "spinup.exercises.", "spinup.examples.")
+
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
@@ -33,7 +36,7 @@ def _import() -> Any:
     if importlib.util.find_spec("tensorflow") is None:
         missing = "TensorFlow is not installed: run pip install 'spinup[tf]'"
         started = getattr(sys.modules["__main__"], "__spec__", None)
-        if started is not None and started.name.startswith(("spinup.algos.", "spinup.exercises.")):
+        if started is not None and started.name.startswith(_PROGRAMS):
             # `python -m`: no command line would catch the error
             print(f"spinup: {missing}", file=sys.stderr)
             sys.exit(2)

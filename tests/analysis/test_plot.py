@@ -800,7 +800,7 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
             "--band must be one of sd, ci, minmax, none, not std; did you me",
         ),
         (["{}/r", "--smoth", "3"], "there is no argument --smoth; did you mean --smooth?"),
-        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folders ({}/r_s0): pass one name"),
+        (["{}/r", "-l", "a", "b"], "--legend has 2 names for 1 folder ({}/r_s0): pass one name"),
         (["{}/r", "--select", "x"], "no folders are left after --select and --exclude: relax them"),
         (["{}/r", "--save", "o.bmp"], "--save takes a file that ends in .png, .pdf, .svg, not o.b"),
         (["{}/r", "--save", "{}/file/o.png"], "cannot write {}/file/o.png ("),

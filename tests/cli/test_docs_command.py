@@ -7,7 +7,14 @@ import pytest
 from spinup import run
 from spinup.cli import docs
 
-PAGES = ("index", "algorithms", "algorithms/ppo", "algorithms/tf1/ppo", "user/installation")
+PAGES = (
+    "index",
+    "algorithms",
+    "algorithms/ppo",
+    "algorithms/tf1/ppo",
+    "user/installation",
+    "results/ppo",
+)
 
 
 @pytest.fixture

@@ -334,6 +334,7 @@ def test_algos_lists_the_registry(capsys):
     [
         ("pend", ["Pendulum-v1", "InvertedPendulum-v5"], ["InvertedPendulum-v4", "CartPole-v1"]),
         ("Cart*-v?", ["CartPole-v0", "CartPole-v1"], ["Pendulum-v1"]),
+        ("Half*-v?", ["HalfCheetah-v4", "HalfCheetah-v5"], ["HalfCheetah-v2", "HalfCheetah-v3"]),
         ("pong", ["ALE/Pong-v5", "PongNoFrameskip-v4"], ["PongNoFrameskip-v0"]),
         ("spinup/", ["spinup/BitFlip-v0"], ["spinup/ProbeAction-v0"]),
         ("spinup/ --all", ["spinup/BitFlip-v0", "spinup/ProbeAction-v0"], []),
@@ -364,6 +365,7 @@ def test_envs_names_spaces_and_finds_modules_here(capsys, tmp_path, monkeypatch)
 
 def test_envs_says_when_nothing_matches(capsys):
     assert "did you mean CartPole-v1?" in refused("envs CartPoel-v1", capsys)
+    assert "there is no module 'nosuchmod'" in refused("envs nosuchmod:x", capsys)
 
 
 def make_run(folder, rows, epochs, config=(), finished=False, checkpoint=True):

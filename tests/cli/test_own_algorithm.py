@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,24 @@ def test_a_separate_package_trains_is_tested_and_resumes(tmp_path):
         timeout=300,
     )
     assert "3 passed" in other.stdout, other.stdout  # the test that was written with it
+    # next to the folder, which has the same name as the package
+    spinup_(f"mine_a {tiny} --epochs 1 --seed 0 10 --num_workers 2", cwd=tmp_path)
+    program = [sys.executable, "-m", "mine_a.mine_a", "--epochs", "1", "--steps", "60"]
+    subprocess.run(program, env=env, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+
+
+def test_an_editable_install_adds_the_folder_to_the_path(tmp_path):
+    """A finder, which comes after the path, would not find what a folder's name hides."""
+    write("mine_f", "vpg", tmp_path)
+    code = "from setuptools import build_meta; print(build_meta.build_editable('wheel'))"
+    project = tmp_path / "mine_f"
+    (project / "wheel").mkdir()
+    subprocess.run([sys.executable, "-c", code], cwd=project, check=True, capture_output=True)
+    (wheel,) = (project / "wheel").glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        (added,) = (name for name in content.namelist() if "dist-info" not in name)
+        assert added.endswith(".pth")
+        assert content.read(added).decode().strip() == str(project)
 
 
 @pytest.mark.parametrize("source", ["sac", "dqn"])

@@ -54,6 +54,20 @@ def test_what_was_not_finished_or_not_examined_is_said(tmp_path, capsys):
     assert "epochs are logged" not in capsys.readouterr().out
 
 
+def test_damaged_files_are_noted(tmp_path, capsys):
+    folder = run_of(tmp_path / "a", "ddpg")
+    step = folder / "checkpoints" / "step-000000000100"
+    step.mkdir(parents=True)
+    (step / "manifest.json").write_text("{")
+    main(["doctor", str(folder)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("Note:") == 1 and "checkpoints" in said
+    (folder / "pyt_save" / "policy.json").write_text("{")
+    main(["doctor", str(folder)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("Note:") == 2 and "policy.json cannot be read" in said
+
+
 def test_several_runs_have_a_summary(tmp_path, capsys):
     run_of(tmp_path / "x" / "x_s0")
     run_of(tmp_path / "x" / "deep" / "x_s1", LossPi=0.03)

@@ -48,6 +48,18 @@ def no_judge(monkeypatch):
     monkeypatch.setattr(Exercise, "check", lambda task, file, seed=0: Result(task.id, RIGHT))
 
 
+def test_the_folder_is_found_from_inside(spinup, tmp_path, monkeypatch):
+    spinup("start", SUMS)
+    folder = tmp_path / "spinup-exercises" / SUMS
+    (folder / "exercise.py").write_text(GOOD)
+    for inside in (folder, folder.parent):
+        monkeypatch.chdir(inside)
+        code, out, _ = spinup("check", SUMS)
+        assert code == 0 and "--dir" not in out
+        assert not (inside / "spinup-exercises").exists()
+    assert sorted(os.listdir(folder)) == ["README.md", "exercise.py"]
+
+
 def test_from_start_to_pass(spinup, tmp_path):
     code, out, _ = spinup("start", SUMS)
     assert code == 0 and "spinup exercise check tools.discount_cumsum" in out

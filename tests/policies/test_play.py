@@ -863,7 +863,7 @@ def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, cap
     said = capsys.readouterr()
     assert said.out.count("EpLen 7\n") == 2
     assert said.err.startswith(
-        "The environment has no time limit: episodes end after at most 7 steps"
+        "The environment names no time limit: episodes end after at most 7 steps"
     )
     assert tp.main([*args, "-l", "3"]) == 0
     said = capsys.readouterr()

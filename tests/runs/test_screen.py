@@ -43,6 +43,12 @@ def test_the_first_result_comes_after_a_few_lines(algo, backend, capsys, tmp_pat
     assert set(inspect.signature(registry.load(name)).parameters) <= set(config)
 
 
+def test_arguments_of_the_environment_are_shown_as_well(capsys):
+    line = TINY.replace("CartPole-v1", "Pendulum-v1")
+    assert run.main(f"ppo {line} --env_kwargs:g 5.0".split()) == 0
+    assert "changed    env_kwargs:g=5.0, " in capsys.readouterr().out
+
+
 def test_with_a_bar_the_start_is_announced_too_and_a_quiet_run_says_nothing(capsys, monkeypatch):
     assert run.main(f"ppo {TINY} --progress".split()) == 0
     out = capsys.readouterr().out

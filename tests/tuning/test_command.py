@@ -78,6 +78,17 @@ def test_the_estimate_names_rungs_time_and_disk_and_creates_nothing(capsys):
     assert list(Path().iterdir()) == []
 
 
+def test_the_cost_is_that_of_all_configurations_also_if_a_sampler_chooses_them_later(capsys):
+    pytest.importorskip("optuna", reason="needs the extra 'tune'")
+    said = []
+    for sampler in ("sobol", "tpe"):
+        assert run.main([*TINY.split(), "--sampler", sampler, "--dry_run"]) == 0
+        said.append(
+            re.search(r"4 configurations with .+ \(instead of 4\)", capsys.readouterr().out)
+        )
+    assert said[0] and said[0][0] == said[1][0]
+
+
 @pytest.mark.parametrize("env, sees", [("CartPole-v1", True), ("spinup/ProbeImage-v0", False)])
 def test_the_shipped_space_normalizes_vectors_and_not_images(env, sees, capsys, monkeypatch):
     monkeypatch.setattr(estimate.Meter, "cost", lambda self, cell, settings: estimate.Cost(1, 1, 1))

@@ -197,7 +197,7 @@ class Loop:
             self._measured_arrays()  # a NaN loss leads to NaN actions: report that first, if any
             raise TrainingDiverged(
                 f"the environment returned a non-finite {what} in epoch {self.run.epoch}, so "
-                f"{self.run.algo} stopped; the last good checkpoint is in {self.run.output_dir}"
+                f"{self.run.algo} stopped; {self.run.kept()}"
             )
 
     # ---- learning ------------------------------------------------------------------------------
