@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.envs.make import make_env
 from spinup.utils.errors import printable
 from spinup.utils.mpi_tools import num_procs
 from spinup.utils.serialization_utils import convert_json
@@ -91,6 +90,8 @@ def _changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator
 
 def _env_kwargs(env_fn: Any) -> Mapping[str, Any]:
     """Return what `env_maker` was given besides an id; empty for any other function."""
+    from spinup.envs.make import make_env
+
     made = isinstance(env_fn, functools.partial) and env_fn.func is make_env
     return env_fn.args[1] if made and len(env_fn.args) > 1 else {}
 
