@@ -81,12 +81,13 @@ INTRODUCTION = """\
 
 <!-- `python benchmarks/bench.py --page` writes this page. -->
 
-Each algorithm has one preset for all environments ([below](#presets)), chosen on seeds that are
-not reported here. Reported seeds were looked at nevertheless: the gammas of Swimmer and Walker2d
-were changed after them, and the first presets of PPO and TRPO were replaced, each time by choosing
-on other seeds ([how](../benchmarks/README.md#how-the-presets-were-chosen)). Seeds 100 and up
-are trained for one million steps. The figure of a run is the mean return of its final policy over
-{episodes} episodes, played deterministically in a fresh environment. It is not the best value
+Each algorithm has one preset, with a few changes on Ant, Walker2d and Swimmer
+([below](#presets)), chosen on seeds that are not reported here. Reported seeds were looked at
+nevertheless: the gammas of Swimmer and Walker2d were changed after them, and the first presets of
+PPO and TRPO were replaced, each time by choosing on other seeds
+([how](../benchmarks/README.md#how-the-presets-were-chosen)). Seeds 100 and up are trained for one
+million steps. The figure of a run is the mean return of its final policy over {episodes} episodes,
+played deterministically in a fresh environment. It is not the best value
 during training, which would be higher, on Hopper by hundreds.
 
 `make bench` repeats everything, skips what is finished and continues what was stopped. The data
@@ -231,7 +232,8 @@ training* is higher than the final value. The versions of an environment, such a
 different tasks, Ant's most of all: without contact forces, which are always zero in Ant-v3, TRPO's
 settings and seeds reach 2,768 to 3,945 ([how](../benchmarks/README.md#ant)). Spinning Up's VPG,
 TRPO and PPO normalize neither observations nor rewards, and start from PyTorch's or TensorFlow's
-own initialization; our presets normalize both and initialize orthogonally.
+own initialization; our presets normalize both and initialize orthogonally. *Target* is what this
+project wants to reach; for VPG, twice Spinning Up's figure, or half of a negative one.
 """
 
 STUDY = """\

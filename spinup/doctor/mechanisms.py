@@ -647,7 +647,7 @@ RULES = (
         1,
         "warning",
         "policy-step",
-        "ClipFrac <= 0.5; healthy runs stay below 0.35",
+        "ClipFrac <= 0.5; healthy runs stay below 0.35 in 95 % of their epochs",
         "Clipped ratios have no gradient. If most are clipped, the policy moved too far before "
         "the clipping could hold it.",
         "Lower pi_lr, take fewer iterations, and check the min in the clipped objective.",
