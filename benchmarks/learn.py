@@ -310,7 +310,7 @@ def differing(config, other):
 
 def flat(config):
     """Return arguments as flags name them: `ac_kwargs:log_std_init` is an entry of a dict."""
-    inner = {f"ac_kwargs:{key}": value for key, value in config["ac_kwargs"].items()}
+    inner = {f"ac_kwargs:{key}": value for key, value in config.get("ac_kwargs", {}).items()}
     return {**{key: value for key, value in config.items() if key != "ac_kwargs"}, **inner}
 
 
