@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         verb = "is" if len(missing) == 1 else "are"
         text = (
             f"{len(missing)} more {verb} registered, but cannot be made here because a package is "
-            f"missing or too new: {shown}. 'spinup ppo --env ID' names the package."
+            f"missing or too new: {shown}. 'spinup ppo --env ID' says which, or what runs instead."
         )
         print("\n" * (len(rows) > 1) + textwrap.fill(text, columns(), break_on_hyphens=False))
     return 0
