@@ -228,7 +228,7 @@ WORKED = {
     "dqn": (
         "CartPole-v1",
         0,
-        "Q rises towards 100 = 1 / (1 - 0.99), the value of never falling, and stops below it. Single estimates reach 105 (MaxQVals), a little more than "
+        "Q rises towards 100 = 1 / (1 - 0.99), the value of never falling, and stops below it. Single estimates reach 100 (MaxQVals), the most that "
         "is possible; an average above 100 would be overestimation. After the start, the loss falls although the values grow, and the target network drifts less and less from the critic. A quarter of the hidden units never fire; that "
         "is usual for ReLU.",
     ),

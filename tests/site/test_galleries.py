@@ -234,7 +234,7 @@ def test_what_the_readings_say_is_in_the_data(script, galleries):
     assert round(runs["ddpg"]["QBias"][0], -1) == 570
     assert -20 < runs["td3"]["QBias"][-1] < 0
     assert max(runs["sac"]["AverageLogPi"]) < 1 and runs["sac"]["QBias"][0] > 600
-    assert max(runs["dqn"]["AverageQVals"]) < 100 and round(max(runs["dqn"]["MaxQVals"])) == 105
+    assert max(runs["dqn"]["AverageQVals"]) < 100 and round(max(runs["dqn"]["MaxQVals"])) == 100
     assert runs["acer"]["LossQ"][0] / runs["acer"]["LossQ"][3] > 90
     assert len({round(x, 3) for x in runs["acer"]["Entropy"]}) == 1
     assert runs["her"]["TestSuccessRate"][0] == pytest.approx(0.7, abs=0.01)

@@ -390,7 +390,7 @@ def test_a_parameter_that_is_not_finite_is_not_saved(train, tmp_path):
     logger = {"output_dir": str(tmp_path / "inf"), "quiet": True}
     with pytest.raises(SpinupError, match=r"became|is not finite") as error:
         train("vpg_tf1", "CartPole-v1", vf_lr=1e38, train_v_iters=2, logger_kwargs=logger)
-    assert str(tmp_path / "inf") in str(error.value)
+    assert "it had saved no checkpoint yet" in str(error.value)
     assert load_checkpoint(tmp_path / "inf" / "checkpoints") is None
 
 
