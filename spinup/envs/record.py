@@ -26,9 +26,8 @@ def env_record(env: Any) -> dict[str, Any]:
 
     - `id`: the ID that was created; `requested_id`: the ID that was passed to `make_env`;
     - `module`: the module to import first, for IDs passed as `module:id`;
-    - `kwargs`: the constructor's arguments, without `render_mode` and, of a vector environment,
-      without the number of environments; `exact_kwargs`: False if some had to be replaced with
-      their `repr`;
+    - `kwargs`: the constructor's arguments, without `render_mode`; `exact_kwargs`: False if some
+      of them had to be replaced with their `repr`;
     - `max_episode_steps`: the shortest time limit in force;
     - `wrappers`: names of the wrappers, outermost first, without those added by `adapt_env`;
     - `wrapper_specs`: the data from which `spinup.envs.wrappers` rebuilds them, innermost first;
@@ -49,9 +48,7 @@ def env_record(env: Any) -> dict[str, Any]:
         kwargs = getattr(spec, "_kwargs", None)  # the attribute's name in old gym
     exact = None
     if kwargs is not None:
-        several = isinstance(base, gymnasium.vector.VectorEnv)  # a policy is played in one
-        dropped = ("render_mode", *(("num_envs", "vectorization_mode") if several else ()))
-        kwargs = {str(k): v for k, v in dict(kwargs).items() if k not in dropped}
+        kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
         exact = all(is_plain(v) for v in kwargs.values())
         kwargs = {k: _to_json(v) for k, v in kwargs.items()}
     limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]

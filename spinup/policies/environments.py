@@ -87,6 +87,8 @@ def _kwargs(record: Mapping[str, Any]) -> dict[str, Any] | None:
     named = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
     if not named or record.get("exact_kwargs") is False:
         return None
+    if "vectorization_mode" in kwargs:  # of `gymnasium.make_vec`; a policy is played in one
+        kwargs = {k: v for k, v in kwargs.items() if k not in ("vectorization_mode", "num_envs")}
     # `make_env` would preprocess the game, which `gymnasium.make` did not
     raw = {"preprocessing": False} if record.get("class") == _RAW_ATARI else {}
     return {**raw, **kwargs}

@@ -325,13 +325,6 @@ def test_the_record_of_any_environment_made_by_gymnasium():
     ] is None  # fmt: skip
 
 
-def test_the_record_of_a_vector_environment_makes_a_single_one():
-    several = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point")
-    record = env_record(several)
-    assert "num_envs" not in record["kwargs"] and record["exact_kwargs"]
-    assert make_env(record["id"], record["kwargs"]).observation_space.shape == (4,)
-
-
 def test_the_record_survives_wrapping_and_adapting():
     env = adapt_env(TimeLimit(make_env("FrozenLake-v1", {"is_slippery": False}), 5))
     got = env_record(env)

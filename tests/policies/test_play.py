@@ -961,6 +961,27 @@ def test_a_game_of_ale_py_itself_is_not_preprocessed_when_it_is_played(tmp_path)
         get_action(env.reset(seed=0)[0])
 
 
+@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
+def test_a_policy_of_several_environments_is_played_in_one(mode, tmp_path):
+    def train(num_envs, **more):
+        spinup.reinforce_pytorch(
+            lambda: gym.make_vec("CartPole-v1", num_envs, vectorization_mode=mode),
+            ac_kwargs={"hidden_sizes": (8,)},
+            steps_per_epoch=60,
+            logger_kwargs={"output_dir": str(tmp_path / "run"), "quiet": True},
+            **more,
+        )
+
+    train(2, epochs=1)
+    for named in (None, "CartPole-v1"):
+        env, get_action = loading.load_policy_and_env(tmp_path / "run", env=named)
+        assert env.action_space.contains(get_action(env.reset(seed=0)[0]))
+    # the run itself keeps its number of environments
+    said = {"sync": r"restore it from a backup", "vector_entry_point": r"environment differs"}
+    with pytest.raises(SpinupError, match=said[mode]):
+        train(3, epochs=2, resume=True)
+
+
 def test_a_game_that_ends_by_itself_has_a_limit_of_its_own(tmp_path, capsys):
     pytest.importorskip("minatar")
     save_run(tmp_path / "run", make_env("MinAtar/Freeway-v1"), max_ep_len=2501)
