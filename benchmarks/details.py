@@ -255,8 +255,8 @@ def settings(detail):
 def measure(detail, seed):
     """Train once, in this process; return the learning curve and the time."""
     from spinup.envs.make import env_maker
-    from spinup.exercises import zoo
-    from spinup.exercises.exercise import resolve
+    from spinup_lab import bugs as zoo
+    from spinup_lab.exercises.exercise import resolve
 
     arguments = settings(detail)
     env_fn = env_maker(arguments.pop("env"), arguments.pop("env_kwargs", None))

@@ -1,4 +1,4 @@
-"""Record the runs that are shipped with the exercises, in spinup/exercises/recorded_runs.
+"""Record the runs that are shipped with the exercises, in spinup_lab/exercises/recorded_runs.
 
     python benchmarks/record_exercises.py                      # those that are missing
     python benchmarks/record_exercises.py vpg.exp_train_v_iters bug-pi-sign --again
@@ -20,10 +20,11 @@ from functools import partial
 from pathlib import Path
 
 from spinup.envs.make import env_maker
-from spinup.exercises import recorded, zoo
-from spinup.exercises.catalogue import load
-from spinup.exercises.exercise import resolve
-from spinup.exercises.experiments import Experiment
+from spinup_lab import bugs as zoo
+from spinup_lab.exercises import recorded
+from spinup_lab.exercises.catalogue import load
+from spinup_lab.exercises.exercise import resolve
+from spinup_lab.exercises.experiments import Experiment
 
 # healthy runs -> algorithm, arguments, and the faults that are recorded with the same arguments
 CARTPOLE = {

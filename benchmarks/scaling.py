@@ -35,9 +35,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import gymnasium as gym
 import numpy as np
 
+from spinup.parallel.launch import physical_cores
+from spinup.parallel.mpi import Shards, mpi_fork
 from spinup.utils.malloc import keep_freed_memory
-from spinup.utils.mpi_launch import physical_cores
-from spinup.utils.mpi_tools import Shards, mpi_fork
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "scaling.json"
@@ -53,7 +53,7 @@ SETUPS = {
     "2 processes": ("--cpu", "2"),
 }
 SIZES = {10_000: 200, 1_000_000: 40, 10_000_000: 8}  # numbers in a gradient -> repetitions
-SMALL_PATH = 1 << 16  # as in spinup.utils.mpi_world: so many numbers go to everybody at once
+SMALL_PATH = 1 << 16  # as in spinup.parallel.world: so many numbers go to everybody at once
 NETWORKS = {"policy": 5126, "value function": 4993}  # parameters for Hopper-v5, 64 x 64
 SMALL_MESSAGES = 20  # of an epoch: losses, statistics, agreement to save or stop
 BEST = 0.1

@@ -39,8 +39,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from spinup.exercises import zoo  # noqa: E402
-from spinup.exercises.zoo.__main__ import change  # noqa: E402
-from spinup.exercises.zoo.applying import VARIABLE, child_environment  # noqa: E402
+from spinup_lab.bugs.__main__ import change  # noqa: E402
+from spinup_lab.bugs.applying import VARIABLE, child_environment  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "zoo.json"
 PAGE = ROOT / "docs" / "debug" / "zoo.md"
@@ -135,7 +135,7 @@ def rows(folder):
 
 def examine(folders, play):
     """Return doctor's findings as plain data; of several runs, it compares the seeds as well."""
-    from spinup.doctor.examination import examinations
+    from spinup_lab.doctor.examination import examinations
 
     names = ("id", "level", "part", "sentence")
     return [

@@ -384,11 +384,11 @@ REFERENCE: dict[str, tuple[str, str, list[tuple[str, str, tuple[str, ...]]]]] = 
     ),
     "utils/mpi": (
         "MPI tools",
-        "`from spinup.utils.mpi_tools import mpi_fork, proc_id, num_procs` and so on. [Several processes](../mpi.md) explains how training uses them. "
+        "`from spinup.parallel.mpi import mpi_fork, proc_id, num_procs` and so on. [Several processes](../mpi.md) explains how training uses them. "
         "In a single process, they all work without mpi4py.",
         [
-            ("automodule", "spinup.utils.mpi_tools", MEMBERS),
-            ("automodule", "spinup.utils.mpi_pytorch", MEMBERS),
+            ("automodule", "spinup.parallel.mpi", MEMBERS),
+            ("automodule", "spinup.parallel.pytorch", MEMBERS),
         ],
     ),
     "reference/policies": (

@@ -23,7 +23,7 @@ _HOMES = {
     "EpochLogger": "spinup.runs.logger",
     "Logger": "spinup.runs.logger",
     "check_env": "spinup.envs.checking",
-    "register": "spinup.plugins",
+    "register": "spinup.registry",
 }
 _MODULES = ("algos", "envs", "run", "user_config", "utils", "version")
 __all__ = sorted([*_HOMES, *registry.exports(), "SpinupError", "__version__", "registry"])

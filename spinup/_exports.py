@@ -27,7 +27,7 @@ from spinup.algos.tf1.td3.td3 import td3 as td3_tf1
 from spinup.algos.tf1.trpo.trpo import trpo as trpo_tf1
 from spinup.algos.tf1.vpg.vpg import vpg as vpg_tf1
 from spinup.envs.checking import check_env
-from spinup.plugins import register
+from spinup.registry import register
 from spinup.runs.logger import EpochLogger, Logger
 
 __all__ = [

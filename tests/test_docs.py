@@ -14,19 +14,19 @@ import pytest
 
 import spinup.analysis.compare
 import spinup.analysis.plot
-import spinup.cli.doctor
 import spinup.cli.new
 import spinup.cli.tune
 import spinup.policies.export
 import spinup.policies.play
 import spinup.quickstart
+import spinup_lab.commands.doctor
 from spinup import SpinupError, registry, run
 from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
-from spinup.exercises import catalogue, recorded
-from spinup.exercises.exercise import Result
+from spinup_lab.exercises import catalogue, recorded
+from spinup_lab.exercises.exercise import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_OURS = {".venv", ".git", "data", "out", "build", "dist", "node_modules"}
@@ -124,7 +124,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.policies.export, "export_onnx", lambda *a, **k: report)
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
-    monkeypatch.setattr(spinup.cli.doctor, "examined", lambda *a: [])
+    monkeypatch.setattr(spinup_lab.commands.doctor, "examined", lambda *a: [])
     monkeypatch.setattr(spinup.cli.tune, "execute", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:

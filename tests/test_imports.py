@@ -14,16 +14,14 @@ BACKENDS = ("pytorch", "tf1")
 # common, <backend>.common, core.py, and the other files of an algorithm's folder.
 LAYERS = (
     "utils",
+    "parallel",
     "envs",
     "runs",
     "algos",
     "policies",
     "analysis",
-    "doctor",
     "grids",
     "tuning",
-    "probing",
-    "exercises",
     "cli",
 )
 # What every layer may import.
@@ -33,8 +31,9 @@ TENSORFLOW = (
     "spinup.algos.tf1",
     "spinup.examples.tf1",
     "spinup.exercises.tf1",
+    "spinup_lab.exercises.judges_tf1",
     "spinup.utils.tf",
-    "spinup.utils.mpi_tf",
+    "spinup.parallel.tf",
 )
 TENSORFLOW_LAZILY = (
     "spinup.runs.tf_saver",
@@ -387,7 +386,7 @@ def test_a_missing_framework_is_a_sentence_that_names_the_extra(monkeypatch):
     def fail(name):
         raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
 
-    monkeypatch.setattr("spinup.names.importlib.import_module", fail)
+    monkeypatch.setattr("spinup.registry.importlib.import_module", fail)
     with pytest.raises(SpinupError, match=r"spinup\[tf\]"):
         registry.load("ppo")
 

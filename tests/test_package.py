@@ -27,7 +27,7 @@ def sdist(repo_root, tmp_path_factory):
     """The unpacked source distribution, built from a copy: the tree itself stays clean."""
     folder = tmp_path_factory.mktemp("sdist")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("spinup", "docs", "tests"):
+    for name in ("spinup", "spinup_lab", "docs", "tests"):
         shutil.copytree(repo_root / name, folder / "source" / name, ignore=ignore)
     for path in repo_root.iterdir():
         if path.is_file() and not path.name.startswith("."):
@@ -107,7 +107,8 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
     wanted = {
         str(path.relative_to(repo_root).as_posix())
         for pattern in ("*.py", "*.json", "*.toml", "README.md", "py.typed")
-        for path in (repo_root / "spinup").rglob(pattern)
+        for package in ("spinup", "spinup_lab")
+        for path in (repo_root / package).rglob(pattern)
         if "__pycache__" not in path.parts
     }
     assert "spinup/py.typed" in wanted and "spinup/registry.py" in wanted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spinup.exercises import catalogue as exercises
+from spinup_lab.exercises import catalogue as exercises
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs/spinningup", "docs/learn")

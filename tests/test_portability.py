@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from spinup.runs import locks, signals
+from spinup.runs import signals
+from spinup.runs.storage import locks
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted((ROOT / "spinup").rglob("*.py"))
+SOURCES = sorted(p for name in ("spinup", "spinup_lab") for p in (ROOT / name).rglob("*.py"))
 EVERY_FILE = sorted(
     path for folder in ("spinup", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )
@@ -36,9 +37,9 @@ POSIX_NAMES = {
 }
 # Where each is used all the same, and why that is right on Windows.
 GUARDED = {
-    ("runs/locks.py", "fcntl"): "msvcrt takes its place; without either, a warning",
-    ("runs/locks.py", "pread"): "after hasattr",
-    ("runs/locks.py", "register_at_fork"): "after hasattr",
+    ("runs/storage/locks.py", "fcntl"): "msvcrt takes its place; without either, a warning",
+    ("runs/storage/locks.py", "pread"): "after hasattr",
+    ("runs/storage/locks.py", "register_at_fork"): "after hasattr",
     ("cli/runs.py", "fcntl"): "without it, `spinup runs` cannot tell whether a run is alive",
     ("runs/signals.py", "SIGHUP"): "after hasattr",
     ("runs/signals.py", "SIGUSR1"): "after hasattr",
@@ -46,15 +47,15 @@ GUARDED = {
     ("grids/workers.py", "kill"): "raise_signal takes its place",
     ("algos/pytorch/common/run.py", "sched_getaffinity"): "after hasattr",
     ("utils/memory.py", "sysconf"): "after hasattr",
-    ("exercises/judge.py", "SIGALRM"): "after hasattr",
-    ("exercises/judge.py", "setitimer"): "after hasattr",
+    ("spinup_lab/exercises/judge.py", "SIGALRM"): "after hasattr",
+    ("spinup_lab/exercises/judge.py", "setitimer"): "after hasattr",
     (
-        "exercises/progress.py",
+        "spinup_lab/exercises/progress.py",
         "fcntl",
     ): "without it, one of two checks at a time may be lost",
-    ("utils/mpi_launch.py", "sched_getaffinity"): "after hasattr",
+    ("parallel/launch.py", "sched_getaffinity"): "after hasattr",
     **{
-        ("utils/mpi_launch.py", name): "several processes are refused on Windows"
+        ("parallel/launch.py", name): "several processes are refused on Windows"
         for name in ("SIGHUP", "SIGKILL", "SIGUSR1", "getsid", "kill")
     },
 }
@@ -77,7 +78,7 @@ def posix_only(tree):
 
 def test_what_windows_does_not_have_is_used_only_where_there_is_a_fallback():
     found = {
-        (path.relative_to(ROOT / "spinup").as_posix(), name)
+        (path.relative_to(ROOT).as_posix().removeprefix("spinup/"), name)
         for path in SOURCES
         for name in posix_only(ast.parse(path.read_text(encoding="utf-8")))
     }
@@ -197,7 +198,7 @@ def test_a_run_without_sigusr1_stops_on_the_other_signals(monkeypatch):
 
 
 def test_several_processes_are_refused_on_windows_in_a_sentence(monkeypatch):
-    from spinup.utils import mpi_launch
+    from spinup.parallel import launch as mpi_launch
     from spinup.utils.errors import SpinupError
 
     monkeypatch.setattr(mpi_launch, "os", types.SimpleNamespace(name="nt"))

@@ -40,7 +40,7 @@ def test_type_checkers_see_what_the_registry_exports(repo_root):
         if name != row.name or backend == row.backends[0]
     }
     others = {name: ("spinup.runs.logger", name) for name in ("Logger", "EpochLogger")}
-    others["register"] = ("spinup.plugins", "register")
+    others["register"] = ("spinup.registry", "register")
     others["check_env"] = ("spinup.envs.checking", "check_env")
     assert seen == {**functions, **others}
     assert set(functions) == set(registry.exports())

@@ -101,7 +101,7 @@ def _finish(algo, folder):
 
 
 def _newest(folder):
-    from spinup.runs.checkpoints import load_checkpoint
+    from spinup.runs.storage.checkpoints import load_checkpoint
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")

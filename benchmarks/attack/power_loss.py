@@ -30,7 +30,8 @@ _NOTED = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate
 def record(algo, root):
     """Train in `root` and return the history: photographs, fsyncs, and completed saves."""
     from spinup.algos.common import replay
-    from spinup.runs import checkpoints, logger
+    from spinup.runs import logger
+    from spinup.runs.storage import checkpoints
 
     replay._CHUNK_BYTES = CHUNK_BYTES
     history, busy = [], []
@@ -217,8 +218,8 @@ def write_state(state, folder):
 def faults(run, disk, versions, policies):
     """Return what is wrong with a state after a power loss, and whether something was said."""
     from spinup.policies.saved import load_policy
-    from spinup.runs.checkpoints import load_checkpoint
-    from spinup.runs.tables import TableHash, matches, read_record
+    from spinup.runs.storage.checkpoints import load_checkpoint
+    from spinup.runs.storage.tables import TableHash, matches, read_record
     from spinup.utils.errors import SpinupError
 
     wrong, said = [], False

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.tables import matches, read_record
+from spinup.runs.storage.tables import matches, read_record
 from spinup.utils import errors
 from spinup.utils.errors import SpinupError, closest, nearest
 from spinup.utils.reading import read_json, read_table

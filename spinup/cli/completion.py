@@ -16,9 +16,10 @@ from pathlib import Path
 
 from spinup import registry
 from spinup.policies.activations import ACTIVATIONS
-from spinup.runs.arguments import ARGUMENTS
+from spinup.runs.arguments.table import ARGUMENTS
 from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
+from spinup.utils.importing import import_named
 
 # Flags of training commands whose value is a path.
 _PATHS = ("--config", "--data_dir", "--hostfile", "--logger_kwargs:output_dir")
@@ -46,9 +47,7 @@ class Words:
 def collect() -> Words:
     """Collect all words from the registry, the source files and Gymnasium."""
     from spinup.cli import flags as known
-    from spinup.cli.exercise import COMMANDS
     from spinup.cli.main import TOOLS
-    from spinup.exercises.catalogue import load
 
     flags: dict[str, tuple[str, ...]] = {}
     values = {f"--{name}": _choices(name) for name in ARGUMENTS if _choices(name)}
@@ -68,7 +67,17 @@ def collect() -> Words:
         values[flag] = _environments()
     values["--executor"] = ("local", "ray", "slurm")
     commands = (*registry.exports(), *registry.outside(), *TOOLS, "help")
-    return Words(commands, flags, values, (*COMMANDS, *load()))
+    return Words(commands, flags, values, _own_words("exercise"))
+
+
+def _own_words(command: str) -> tuple[str, ...]:
+    """Return what a command's module says may follow the command; nothing without the module."""
+    from spinup.cli.main import TOOLS
+
+    try:
+        return tuple(import_named(TOOLS[command][0]).words())
+    except SpinupError:
+        return ()
 
 
 def _choices(argument: str) -> tuple[str, ...]:

@@ -32,8 +32,8 @@ from spinup.envs.spaces import act_dtype, action_shape, is_image, stored_dtype
 from spinup.envs.stacks import frame_stack, transition_bytes
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
-from spinup.runs.arguments import ARGUMENTS
-from spinup.runs.domains import Number
+from spinup.runs.arguments.domains import Number
+from spinup.runs.arguments.table import ARGUMENTS
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import available_memory, size_text
 from spinup.utils.reading import count_rows

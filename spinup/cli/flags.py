@@ -1,8 +1,8 @@
 """Parse flags: the words of a command line, the arguments they set, and their values.
 
-Every keyword of a training function is a flag. The table `spinup.runs.arguments` and the function's
-annotations and defaults determine which values it accepts. Values are literals and are never
-evaluated as code; an invalid value raises a one-sentence SpinupError.
+Every keyword of a training function is a flag. The table in `spinup.runs.arguments` and the
+function's annotations and defaults determine which values it accepts. Values are literals and are
+never evaluated as code; an invalid value raises a one-sentence SpinupError.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 from spinup import registry
 from spinup.policies.activations import activation
-from spinup.runs import synonyms
-from spinup.runs.arguments import ARGUMENTS, described
-from spinup.runs.domains import Domain, Kind, Number, OneOf, hint
+from spinup.runs.arguments import synonyms
+from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
+from spinup.runs.arguments.table import ARGUMENTS, described
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.literals import parse_value
 

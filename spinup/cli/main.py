@@ -7,7 +7,6 @@ their signatures (`spinup.cli.plan`).
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import select
 import sys
@@ -18,9 +17,10 @@ from spinup import __version__, registry
 from spinup.cli import plan as cli
 from spinup.cli.flags import source_of
 from spinup.cli.usage import usage, wants_help
+from spinup.parallel.mpi import abort, num_procs
 from spinup.utils.command import program
 from spinup.utils.errors import SpinupError, nearest, one_line
-from spinup.utils.mpi_tools import abort, num_procs
+from spinup.utils.importing import import_named
 
 # Commands that are not algorithms -> (module whose `main(argv)` runs the command, description).
 TOOLS = {
@@ -36,13 +36,16 @@ TOOLS = {
     "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
     "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
-    "doctor": ("spinup.cli.doctor", "examine runs: why they may not learn"),
-    "probe": ("spinup.cli.probe", "find the broken part of an algorithm, yours or ours"),
+    "doctor": ("spinup_lab.commands.doctor", "examine runs: why they may not learn"),
+    "probe": ("spinup_lab.commands.probe", "find the broken part of an algorithm, yours or ours"),
     "runs": ("spinup.cli.runs", "list runs: status, epochs, return, age, how to continue"),
     "algos": ("spinup.cli.algos", "list the algorithms and what they support"),
     "envs": ("spinup.cli.envs", "list the environments that can be made here"),
     "presets": ("spinup.cli.presets", "list shipped hyperparameters and what they reached"),
-    "exercise": ("spinup.cli.exercise", "learn by writing parts of the algorithms, judged"),
+    "exercise": (
+        "spinup_lab.commands.exercise",
+        "learn by writing the algorithms, judged",
+    ),
     "docs": ("spinup.cli.docs", "open the documentation, without a network"),
     "new": ("spinup.cli.new", "write the files of an algorithm of your own"),
     "completion": ("spinup.cli.completion", "print a script for Tab completion in bash or zsh"),
@@ -128,7 +131,7 @@ def _run(cmd: str, *args: str) -> int:
         elif cmd in ("--version", "-V", "version"):
             print(version())
         elif cmd in TOOLS:
-            return int(importlib.import_module(TOOLS[cmd][0]).main(list(args)) or 0)
+            return int(import_named(TOOLS[cmd][0]).main(list(args)) or 0)
         elif cmd.partition("_")[0] in registry.algorithms() or _is_outside(cmd):
             parse_and_execute_grid_search(cmd, args)
         else:

@@ -45,15 +45,15 @@ from spinup.grids.experiments import (
     process_count,
     setup_logger_kwargs,
 )
-from spinup.runs.arguments import check_sizes
-from spinup.runs.config import as_json
-from spinup.runs.domains import Number
+from spinup.parallel.mpi import Shards, mpi_fork, num_procs, proc_id, under_launcher
+from spinup.runs.arguments.config import as_json
+from spinup.runs.arguments.domains import Number
+from spinup.runs.arguments.table import check_sizes
 from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
 from spinup.utils.json_objects import read_object
-from spinup.utils.mpi_tools import Shards, mpi_fork, num_procs, proc_id, under_launcher
 
 __all__ = [
     "NOT_FLAGS",

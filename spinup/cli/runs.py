@@ -16,7 +16,6 @@ from typing import Any
 
 from spinup import registry, user_config
 from spinup.analysis.curves import CHANGED, checked_table, one_line, run_folders
-from spinup.doctor.examination import mention
 from spinup.utils.argparsing import Parser
 from spinup.utils.command import AS_MODULE, is_console_script, spinup_command
 from spinup.utils.errors import SpinupError, printable
@@ -65,9 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in found:
         if not row.intact:
             print(f"runs: {printable(row.folder)}: {CHANGED}.", file=sys.stderr)
-    line = mention(row.folder for row in found)
-    if line is not None:
-        print(f"\n{printable(line)}")
     stopped = [row for row in found if row.status == "stopped"]
     commands = list(dict.fromkeys(row.command for row in stopped))
     if commands:

@@ -14,8 +14,8 @@ from spinup import registry, user_config
 from spinup.cli import plan as cli
 from spinup.cli.flags import ALIASES, arguments, is_width, parameter_of, usual_sizes, value_of
 from spinup.envs.spaces import is_image
-from spinup.runs.config import FREE_ON_RESUME
-from spinup.runs.synonyms import same
+from spinup.runs.arguments.config import FREE_ON_RESUME
+from spinup.runs.arguments.synonyms import same
 from spinup.tuning import halving, sampling
 from spinup.tuning.spaces import Dimension, read_space, shipped_space
 from spinup.utils.argparsing import Parser, whole

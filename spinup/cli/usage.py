@@ -10,10 +10,10 @@ from spinup import user_config
 from spinup.cli import presets
 from spinup.cli.flags import ALIASES, arguments, entries_of, explanations, usual_sizes
 from spinup.policies.activations import ACTIVATIONS
-from spinup.runs.arguments import described, wrapped
+from spinup.runs.arguments.synonyms import SAME, same
+from spinup.runs.arguments.table import described, wrapped
 from spinup.runs.screen import columns
 from spinup.runs.sinks import SINK_NAMES
-from spinup.runs.synonyms import SAME, same
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:

@@ -31,9 +31,9 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from spinup.envs.adapter import layers
 from spinup.envs.game_arguments import check_count, check_flag, check_probability
+from spinup.parallel.launch import physical_cores
+from spinup.parallel.mpi import num_procs, proc_id
 from spinup.utils.errors import SpinupError, nearest
-from spinup.utils.mpi_launch import physical_cores
-from spinup.utils.mpi_tools import num_procs, proc_id
 
 __all__ = ["Atari"]
 

@@ -11,6 +11,10 @@ import gymnasium
 __all__ = ["IMAGE_PROBES", "MORE_PROBES", "PROBES", "Probe", "register"]
 
 
+# The lab's modules, imported when somebody makes one of its environments.
+_PROBES, _MORE_PROBES = "spinup_lab.probe.environments", "spinup_lab.probe.more_environments"
+
+
 class Probe(NamedTuple):
     """A registered probe environment."""
 
@@ -18,7 +22,7 @@ class Probe(NamedTuple):
     class_name: str
     kwargs: Mapping[str, Any]
     max_episode_steps: int | None = None
-    module: str = "spinup.envs.probes"
+    module: str = _PROBES
 
     @property
     def actions(self) -> str:
@@ -66,7 +70,7 @@ PROBES: tuple[Probe, ...] = (
 IMAGE_PROBES = tuple(_probe("Image", "ImageReward", actions) for actions in ("Discrete", "Box"))
 _MORE = ("ActionSequence", "DelayedAction", "Scale", "ManyActions", "OldData", "Temperature")
 MORE_PROBES = tuple(
-    probe._replace(module="spinup.envs.probes_more") if probe.class_name != "EpisodeEnd" else probe
+    probe if probe.class_name == "EpisodeEnd" else probe._replace(module=_MORE_PROBES)
     for actions in ("Discrete", "Box")
     for probe in (
         *(_probe(name, name, actions) for name in (*_MORE, "NoisyReward")),

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.files import atomic_write
-from spinup.runs.locks import RunLock
+from spinup.runs.storage.files import atomic_write
+from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.own_files import own_folder
 from spinup.utils.reading import TABLE_LIMIT, open_regular, read_file, read_json
@@ -493,7 +493,7 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
     propagate unchanged, because they must end all processes. `wait` is the number of seconds to
     wait for another process that is running the cell.
     """
-    from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
+    from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
 
     first = proc_id() == 0
     if wait is None:

@@ -41,8 +41,8 @@ from spinup.grids.cells import (
     read_state,
     run_cell,
 )
+from spinup.parallel.job import ID_VARIABLE, TIME_VARIABLE
 from spinup.utils.errors import SpinupError, check_name, printable
-from spinup.utils.mpi_job import ID_VARIABLE, TIME_VARIABLE
 from spinup.utils.own_files import own_folder
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
@@ -156,7 +156,7 @@ def call_experiment(
     """
     if not callable(thunk):
         raise SpinupError(f"an experiment must be a function, not {thunk!r}")
-    from spinup.utils.mpi_tools import mpi_fork, proc_id
+    from spinup.parallel.mpi import mpi_fork, proc_id
 
     mpi_fork(process_count(num_cpu))
     chosen = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
@@ -195,7 +195,7 @@ def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Cal
 def process_count(num_cpu: int | str) -> int:
     """Return `num_cpu` as a number; 'auto' means one process per available physical core."""
     if num_cpu == "auto":
-        from spinup.utils.mpi_launch import physical_cores
+        from spinup.parallel.launch import physical_cores
 
         return physical_cores()
     if isinstance(num_cpu, bool) or not isinstance(num_cpu, int):
@@ -384,7 +384,7 @@ class ExperimentGrid:
                 this machine, or else starts one here.
             slurm_options: additional `sbatch` options, such as `{"partition": "gpu"}`.
         """
-        from spinup.utils.mpi_tools import mpi_fork, proc_id
+        from spinup.parallel.mpi import mpi_fork, proc_id
 
         started = time.monotonic()
         cells = self.cells(thunk)
@@ -489,7 +489,7 @@ def _check_options(
     executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
 ) -> None:
     """Raise for options that do not work together, before anything is created."""
-    from spinup.utils.mpi_tools import num_procs
+    from spinup.parallel.mpi import num_procs
 
     if executor not in EXECUTORS:
         raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}")
@@ -548,7 +548,7 @@ def _survey(jobs: Sequence[Job]) -> list[Job]:
 
 def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
     """Run jobs sequentially in this process; return a message for each failed one."""
-    from spinup.utils.mpi_tools import broadcast_object, num_procs, proc_id
+    from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
 
     if proc_id() == 0:
         names = [job.name for job in _survey(jobs)]

@@ -27,7 +27,7 @@ from typing import Any
 
 from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
-from spinup.runs.files import atomic_write
+from spinup.runs.storage.files import atomic_write
 from spinup.utils.errors import SpinupError, check_name, one_line, printable_lines
 from spinup.utils.own_files import own_folder
 from spinup.utils.reading import read_file

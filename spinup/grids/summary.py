@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from spinup.analysis import curves, labels
-from spinup.doctor.examination import mention
 from spinup.grids.cells import Job, read_state
 from spinup.utils.command import spinup_command, this_command
 from spinup.utils.errors import SpinupError, printable_lines
@@ -36,9 +35,6 @@ def print_summary(name: str, jobs: Sequence[Job], failures: Mapping[str, str], t
         comparisons = _compare_lines(found)
         if comparisons:
             out += ["To compare the conditions:", *(f"    {c}" for c in comparisons)]
-        line = mention(Path(job.output_dir) for job, _ in found)
-        if line is not None:
-            out += ["", line]
     if failures:
         out += ["", f"{len(failures)} failed:"]
         out += [

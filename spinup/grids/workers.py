@@ -28,7 +28,7 @@ from typing import Any
 
 from spinup.grids.board import Board
 from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
-from spinup.runs.disk import DiskError
+from spinup.runs.storage.disk import DiskError
 from spinup.utils.errors import SpinupError
 from spinup.utils.own_files import open_own
 from spinup.utils.reading import open_regular

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from spinup.policies.save_numbers import chosen_save, folder_of_files
-from spinup.runs.files import self_hash
-from spinup.runs.policy_files import POLICY_FORMAT
-from spinup.runs.tensors import read_safetensors
+from spinup.runs.storage.files import self_hash
+from spinup.runs.storage.policy_files import POLICY_FORMAT
+from spinup.runs.storage.tensors import read_safetensors
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import read_json, sha256_file
 

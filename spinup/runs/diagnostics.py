@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from spinup.parallel.mpi import broadcast_object
 from spinup.runs.logger import Logger
-from spinup.runs.tables import whole, write
-from spinup.utils.mpi_tools import broadcast_object
+from spinup.runs.storage.tables import whole, write
 
 if TYPE_CHECKING:
     from spinup.runs.run import Run

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from spinup.utils.mpi_tools import any_process, proc_id
+from spinup.parallel.mpi import any_process, proc_id
 
 if TYPE_CHECKING:
     from spinup.runs.run import Run
@@ -51,6 +51,6 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
             if hasattr(run.logger, "tf_saver_elements"):
                 run.logger.tf_saver_elements.save(os.path.join(folder, "tf1_save"), meta)
             else:
-                from spinup.runs.torch_saver import save_policy
+                from spinup.runs.storage.torch_saver import save_policy
 
                 save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]

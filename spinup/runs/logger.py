@@ -30,14 +30,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from spinup.runs.files import atomic_write, save_number
+from spinup.parallel.mpi import chunk_statistics, proc_id, to_float
+from spinup.runs.storage.files import atomic_write, save_number
 from spinup.utils.errors import SpinupError, check_name
-from spinup.utils.mpi_tools import chunk_statistics, proc_id, to_float
 
 if TYPE_CHECKING:
-    from spinup.runs.locks import RunLock
     from spinup.runs.sinks import Sink
-    from spinup.runs.tables import TableHash
+    from spinup.runs.storage.locks import RunLock
+    from spinup.runs.storage.tables import TableHash
 
 # the ANSI codes of colors; user code reads this name
 color2num = dict(
@@ -127,9 +127,9 @@ class Logger:
         overwrite: bool,
         sinks: Iterable[str | Sink],
     ) -> None:
-        from spinup.runs import directory
-        from spinup.runs.locks import RunLock
-        from spinup.runs.tables import TableHash, record_name
+        from spinup.runs.storage import directory
+        from spinup.runs.storage.locks import RunLock
+        from spinup.runs.storage.tables import TableHash, record_name
         from spinup.utils.own_files import open_own
 
         if sinks:
@@ -159,7 +159,7 @@ class Logger:
         if not joins:
             earlier += directory.RUN_FILES
         if resume and not joins:
-            from spinup.runs.checkpoints import drop_pieces
+            from spinup.runs.storage.checkpoints import drop_pieces
 
             directory.check_folders(self.output_dir)
             drop_pieces(Path(self.output_dir, "checkpoints"))
@@ -227,7 +227,7 @@ class Logger:
                 raise
             if self._lock is not None and self.output_file is not None:
                 self.check_owner()  # if the directory is gone, say so instead
-            from spinup.runs.disk import failed
+            from spinup.runs.storage.disk import failed
 
             raise failed(error, self.output_dir or "", name) from error
 
@@ -429,7 +429,7 @@ class Logger:
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
         """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
         if proc_id() == 0:
-            from spinup.runs.torch_saver import save_model
+            from spinup.runs.storage.torch_saver import save_model
 
             self.check_owner()
             save_model(self, self.pytorch_saver_elements, save_number(itr), self._policy_meta)

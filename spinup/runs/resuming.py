@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from spinup.envs.space_json import space_to_json
 from spinup.envs.vector import MaskedStreams
 from spinup.envs.wrappers import UNNEEDED
-from spinup.runs.checkpoints import load_checkpoint
-from spinup.runs.config import as_json
-from spinup.runs.locks import RunLock
-from spinup.runs.packing import FORGED
+from spinup.parallel.mpi import broadcast_object, gather_lists, proc_id
+from spinup.runs.arguments.config import as_json
+from spinup.runs.storage.checkpoints import load_checkpoint
+from spinup.runs.storage.locks import RunLock
+from spinup.runs.storage.packing import FORGED
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.mpi_tools import broadcast_object, gather_lists, proc_id
 from spinup.utils.reading import count_rows
 
 if TYPE_CHECKING:

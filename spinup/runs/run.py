@@ -34,14 +34,7 @@ from threadpoolctl import threadpool_limits
 from spinup import __version__, registry
 from spinup.envs.spaces import check_spaces
 from spinup.envs.streams import make_streams, one_env
-from spinup.runs.arguments import check_arguments, check_sizes, current_call
-from spinup.runs.config import fingerprint
-from spinup.runs.jobs import is_of_this_job, sign_for_this_job
-from spinup.runs.logger import EpochLogger
-from spinup.runs.signals import Signals, StopTraining
-from spinup.utils.errors import SpinupError
-from spinup.utils.malloc import keep_freed_memory
-from spinup.utils.mpi_tools import (
+from spinup.parallel.mpi import (
     Shards,
     abort,
     any_process,
@@ -50,6 +43,11 @@ from spinup.utils.mpi_tools import (
     num_procs,
     proc_id,
 )
+from spinup.runs.arguments.config import fingerprint
+from spinup.runs.arguments.table import check_arguments, check_sizes, current_call
+from spinup.runs.logger import EpochLogger
+from spinup.runs.signals import Signals, StopTraining
+from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import Seeds, global_state, seed_globals, set_global_state
 
 _CHECKPOINT_SECONDS = 60.0
@@ -108,6 +106,8 @@ class Run:
     def _open(self) -> None:
         from spinup.envs.first_steps import check_first_steps
         from spinup.runs.diagnostics import open_diagnostics
+        from spinup.runs.storage.jobs import is_of_this_job, sign_for_this_job
+        from spinup.utils.malloc import keep_freed_memory
 
         config = self.config
         in_a_run(True)
@@ -178,7 +178,7 @@ class Run:
         """Pickle the environment before its first reset, for user code that reads `vars.pkl`."""
         env = self.streams[0].local_env
         if proc_id() == 0 and env is not None and not (self.output_dir / "vars.pkl").exists():
-            from spinup.runs.env_saver import save_env
+            from spinup.runs.storage.env_saver import save_env
 
             save_env(self.logger, env)
 
@@ -443,8 +443,8 @@ class Run:
 
     def save(self) -> None:
         """Save the policy as of the last update, and a checkpoint of the whole run."""
-        from spinup.runs.checkpoints import save_checkpoint
         from spinup.runs.resuming import state_of
+        from spinup.runs.storage.checkpoints import save_checkpoint
 
         self.check_parameters()
         self.logger.save_state({}, None)
@@ -465,6 +465,6 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """Return the metadata from which a policy's network and environment are rebuilt."""
-        from spinup.runs.policy_files import policy_meta
+        from spinup.runs.storage.policy_files import policy_meta
 
         return policy_meta(self)

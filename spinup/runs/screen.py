@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.parallel.mpi import num_procs
 from spinup.utils.errors import printable
-from spinup.utils.mpi_tools import num_procs
 from spinup.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

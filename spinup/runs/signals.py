@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from spinup.utils.mpi_job import JOB_VARIABLE
-from spinup.utils.mpi_tools import most, num_procs, sign_of_life
+from spinup.parallel.job import JOB_VARIABLE
+from spinup.parallel.mpi import most, num_procs, sign_of_life
 
 # The signal as which the MPI launcher forwards all others; Windows has none.
 FORWARDED = {signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set()

@@ -23,9 +23,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spinup.runs.disk import DiskError
-from spinup.runs.files import atomic_write
-from spinup.runs.tables import append
+from spinup.runs.storage.disk import DiskError
+from spinup.runs.storage.files import atomic_write
+from spinup.runs.storage.tables import append
 from spinup.utils.command import join
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.own_files import open_own, own_folder

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spinup.runs.files import self_hash
+from spinup.runs.storage.files import self_hash
 from spinup.runs.tf_index import read_index
 from spinup.runs.tf_saver import GRAPH_FORMAT, OLD
 from spinup.utils.errors import SpinupError

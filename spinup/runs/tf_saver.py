@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.files import TMP_PREFIX, json_bytes, self_hash, write_durably
-from spinup.runs.policy_files import write_policy
+from spinup.runs.storage.files import TMP_PREFIX, json_bytes, self_hash, write_durably
+from spinup.runs.storage.policy_files import write_policy
 from spinup.utils.own_files import delete, fsync_folder
 from spinup.utils.reading import sha256_file
 from spinup.utils.serialization_utils import convert_json

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.config import as_json
+from spinup.runs.arguments.config import as_json
 from spinup.tuning.spaces import Dimension
 
 SHUFFLES = 2000

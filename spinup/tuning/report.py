@@ -18,9 +18,9 @@ import numpy as np
 from spinup import __version__
 from spinup.analysis.comparison import compare_scores, describe_scores, short
 from spinup.policies.environments import names_module
-from spinup.runs.config import as_json
-from spinup.runs.files import atomic_write
+from spinup.runs.arguments.config import as_json
 from spinup.runs.screen import columns
+from spinup.runs.storage.files import atomic_write
 from spinup.tuning import halving
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.importance import importance

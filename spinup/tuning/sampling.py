@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.config import as_json
+from spinup.runs.arguments.config import as_json
 from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from spinup.grids.cells import Cell, Job, make_jobs, read_state
 from spinup.grids.experiments import ExperimentGrid, check_place
-from spinup.runs.config import as_json
-from spinup.runs.files import TMP_PREFIX, atomic_write
+from spinup.runs.arguments.config import as_json
+from spinup.runs.storage.files import TMP_PREFIX, atomic_write
 from spinup.tuning import halving, sampling, scores
 from spinup.tuning.cleaning import delete_replay
 from spinup.tuning.halving import DEFAULT

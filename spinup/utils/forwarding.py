@@ -1,8 +1,9 @@
 """Old import paths: modules that only forward names to the code's new location."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any
+
+from spinup.utils.importing import import_named
 
 
 def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -18,13 +19,13 @@ def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable
 
     def getattribute(name: str) -> Any:
         for target in (moved[name],) if name in moved else targets:
-            module = importlib.import_module(target)
+            module = import_named(target)
             if hasattr(module, name):
                 return getattr(module, name)
         raise AttributeError(f"there is no name {name!r} in {' or '.join(targets)}")
 
     def names() -> list[str]:
-        found = {name for target in targets for name in dir(importlib.import_module(target))}
+        found = {name for target in targets for name in dir(import_named(target))}
         return sorted({*moved, *(name for name in found if not name.startswith("__"))})
 
     return getattribute, names
@@ -32,5 +33,5 @@ def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable
 
 def run_main(target: str) -> int:
     """Run `target` as a program, for `python -m` with the old path; return its exit status."""
-    status: int | None = importlib.import_module(target).main()
+    status: int | None = import_named(target).main()
     return status or 0

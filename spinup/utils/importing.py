@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from spinup.utils.errors import SpinupError
+
 
 def import_object(module: str, qualname: str) -> Any:
     """Return the object `qualname` (`Class` or `Outer.Inner`) from `module`.
@@ -21,6 +23,19 @@ def import_object(module: str, qualname: str) -> Any:
     except (AttributeError, TypeError, ValueError) as error:  # also empty and relative names
         raise ImportError(str(error)) from error
     return found
+
+
+def import_named(module: str) -> Any:
+    """Import a module that a table of ours names; a missing package is one sentence."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name != package:
+            raise
+        raise SpinupError(
+            f"{module} is in the package {package}, which is not installed: install spinup again"
+        ) from error
 
 
 def import_from_here() -> None:

@@ -19,9 +19,9 @@ from spinup import registry
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.common.advantages import EpochBuffer
+from spinup.parallel.mpi import Shards
 from spinup.runs.arguments import training_function
 from spinup.runs.run import Run
-from spinup.utils.mpi_tools import Shards
 from spinup.utils.seeding import Seeds
 
 TINY = {"steps_per_epoch": 40, "epochs": 1, "max_ep_len": 20, "save_freq": 1000}

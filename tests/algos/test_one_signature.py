@@ -14,7 +14,7 @@ import pytest
 from spinup import registry, run
 from spinup.cli import plan as cli
 from spinup.cli.main import run_file
-from spinup.runs.arguments import ARGUMENTS, described
+from spinup.runs.arguments.table import ARGUMENTS, described
 
 # What JSON cannot say, and what belongs to one call and not to a set of hyperparameters.
 NOT_IN_PRESETS = {

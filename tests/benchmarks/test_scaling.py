@@ -49,7 +49,7 @@ def test_the_model_of_one_process_sends_nothing(scaling, result):
 
 
 def test_small_path_is_the_one_of_the_library(scaling):
-    from spinup.utils import mpi_world
+    from spinup.parallel import world as mpi_world
 
     assert scaling.SMALL_PATH == mpi_world.SMALL
 

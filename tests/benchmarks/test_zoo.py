@@ -7,7 +7,7 @@ import pytest
 
 from spinup import registry
 from spinup.envs import make_env
-from spinup.exercises import zoo as mutants
+from spinup_lab import bugs as mutants
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ import pytest
 from spinup import __version__, registry, run
 from spinup.cli import presets
 from spinup.cli.flags import arguments
+from spinup.runs.arguments.synonyms import _ADVICE, SAME, advice, same
 from spinup.runs.logger import Logger
-from spinup.runs.synonyms import _ADVICE, SAME, advice, same
 
 ENV = "--env CartPole-v1"
 SCRIPT = Path(sys.executable).parent / "spinup"
@@ -385,7 +385,7 @@ def make_run(folder, rows, epochs, config=(), finished=False, checkpoint=True):
     "start", [["spinup"], ["/venv/bin/spinup"], ["python", "-m", "spinup.run"]], ids=" ".join
 )
 def test_runs_shows_status_epochs_return_age_and_how_to_continue(capsys, tmp_path, start):
-    from spinup.runs.locks import RunLock
+    from spinup.runs.storage.locks import RunLock
 
     data = tmp_path / "data"
     words = [*start, "ppo", "--env", "CartPole-v1", "--exp_name", "my exp", "--resume"]

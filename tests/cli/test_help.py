@@ -9,8 +9,8 @@ import pytest
 
 from spinup import registry, run
 from spinup.cli.flags import ALIASES, RUN_KEYS, arguments, explanations
-from spinup.runs.arguments import ARGUMENTS
-from spinup.runs.domains import Number
+from spinup.runs.arguments.domains import Number
+from spinup.runs.arguments.table import ARGUMENTS
 
 # Numbers that have no usual range: what suits depends on the machine or on taste.
 NO_RANGE = {"seed", "save_freq", "shards", "num_threads", "target_entropy"}

@@ -1,7 +1,7 @@
 """An algorithm outside the package: `spinup new`, `spinup.register`, and installed packages."""
 
 import ast
-import importlib
+import importlib.metadata
 import inspect
 import json
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import spinup
-from spinup import SpinupError, plugins, registry
+from spinup import SpinupError, registry
 from spinup.cli.main import main, overview
 from spinup.cli.new import write
 from spinup.policies.loading import load_policy_and_env
@@ -29,7 +29,7 @@ COMMAND = [
 
 @pytest.fixture(autouse=True)
 def nothing_stays_registered(monkeypatch):
-    monkeypatch.setattr(plugins, "_REGISTERED", {})
+    monkeypatch.setattr(registry, "_REGISTERED", {})
 
 
 def install(project, name, target):
@@ -269,7 +269,7 @@ def test_register_refuses(arguments, sentence):
     spaces = {"action_spaces": more[1]} if len(more) > 1 else {}
     with pytest.raises(SpinupError, match=sentence):
         spinup.register(name, function, **spaces)
-    assert plugins._REGISTERED == {}
+    assert registry._REGISTERED == {}
 
 
 def test_a_training_function_that_nobody_registered_runs_all_the_same(tmp_path):
@@ -342,13 +342,13 @@ def test_metadata_in_the_working_directory_adds_no_command(tmp_path, monkeypatch
 
 
 def test_metadata_is_read_once_for_a_search_path(tmp_path, monkeypatch):
-    read, scans = plugins.metadata.entry_points, []
+    read, scans = importlib.metadata.entry_points, []
 
     def counted(**kwargs):
         scans.append(kwargs)
         return read(**kwargs)
 
-    monkeypatch.setattr(plugins.metadata, "entry_points", counted)
+    monkeypatch.setattr(importlib.metadata, "entry_points", counted)
     monkeypatch.syspath_prepend(str(tmp_path))
     for _ in range(3):
         assert "bad_one" not in registry.outside() and registry.find("bad_one") is None
@@ -361,6 +361,6 @@ def test_metadata_is_read_once_for_a_search_path(tmp_path, monkeypatch):
 def test_importing_spinup_reads_no_metadata():
     code = (
         "import sys, spinup, spinup.registry as r; r.resolve('ppo'); spinup.SpinupError\n"
-        "assert 'importlib.metadata' not in sys.modules and 'spinup.plugins' not in sys.modules"
+        "assert 'importlib.metadata' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -14,8 +14,8 @@ from spinup.envs.checking import examine
 from spinup.envs.spaces import is_image
 from spinup.envs.streams import Streams, make_streams, one_env
 from spinup.envs.vector import MaskedStreams
+from spinup.parallel.launch import physical_cores
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_launch import physical_cores
 
 pytest.importorskip("ale_py", reason="needs the extra 'atari'")
 ID = "ALE/Breakout-v5"

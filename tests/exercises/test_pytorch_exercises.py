@@ -24,7 +24,6 @@ from spinup.algos.pytorch.td3 import td3 as td3_module
 from spinup.algos.pytorch.td3.td3 import smoothed_action
 from spinup.exercises import common
 from spinup.exercises.common import Wrong, print_result
-from spinup.exercises.pytorch import judges
 from spinup.exercises.pytorch.problem_set_1 import (
     exercise1_1,
     exercise1_2,
@@ -34,6 +33,7 @@ from spinup.exercises.pytorch.problem_set_1 import (
 from spinup.exercises.pytorch.problem_set_1_solutions import exercise1_1_soln, exercise1_2_soln
 from spinup.exercises.pytorch.problem_set_2 import exercise2_2
 from spinup.utils.errors import SpinupError
+from spinup_lab.exercises import judges_pytorch as judges
 
 HERE = Path(__file__).parent
 CONGRATULATIONS = "Congratulations! Your answer is correct."

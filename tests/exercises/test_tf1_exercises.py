@@ -16,11 +16,11 @@ from spinup.algos.tf1.ddpg import ddpg as ddpg_module
 from spinup.algos.tf1.ddpg.core import mlp_actor_critic
 from spinup.algos.tf1.td3 import td3 as td3_module
 from spinup.exercises.common import Wrong
-from spinup.exercises.tf1 import judges
 from spinup.exercises.tf1.problem_set_1 import exercise1_1, exercise1_2, exercise1_3
 from spinup.exercises.tf1.problem_set_1_solutions import exercise1_1_soln, exercise1_2_soln
 from spinup.exercises.tf1.problem_set_2 import exercise2_2
 from spinup.utils.tf import tf
+from spinup_lab.exercises import judges_tf1 as judges
 
 INCORRECT = "Your answer appears to be incorrect. Try again!"
 OLD = {

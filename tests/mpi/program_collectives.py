@@ -7,7 +7,7 @@ import json
 import sys
 import traceback
 
-from spinup.utils.mpi_tools import mpi_fork
+from spinup.parallel.mpi import mpi_fork
 
 if __name__ == "__main__":
     mpi_fork(int(sys.argv[1]))
@@ -17,8 +17,10 @@ import torch
 from torch import nn
 
 from spinup.algos.pytorch.common import gradients
-from spinup.utils import mpi_pytorch, mpi_tools, mpi_world
-from spinup.utils.mpi_tools import Shards, num_procs, proc_id
+from spinup.parallel import mpi as mpi_tools
+from spinup.parallel import pytorch as mpi_pytorch
+from spinup.parallel import world as mpi_world
+from spinup.parallel.mpi import Shards, num_procs, proc_id
 
 
 def joined(make):

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-from spinup.utils.mpi_tools import mpi_fork
+from spinup.parallel.mpi import mpi_fork
 
 if __name__ == "__main__":
     mpi_fork(int(sys.argv[1]))
@@ -20,7 +20,7 @@ import gymnasium as gym
 
 from spinup import ppo_pytorch, reinforce_pytorch, trpo_pytorch, vpg_pytorch
 from spinup.algos.common.loop import Loop
-from spinup.utils.mpi_tools import num_procs, proc_id
+from spinup.parallel.mpi import num_procs, proc_id
 
 STEPS, EPOCHS = 240, 4
 RUNS = {

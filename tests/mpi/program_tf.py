@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from spinup.utils.mpi_tools import mpi_fork
+from spinup.parallel.mpi import mpi_fork
 
 if __name__ == "__main__":
     mpi_fork(int(sys.argv[1]))
@@ -17,9 +17,9 @@ if __name__ == "__main__":
 import numpy as np
 import program_tf1
 
-from spinup.utils import mpi_tools
-from spinup.utils.mpi_tf import MpiAdamOptimizer, sync_all_params, sync_params
-from spinup.utils.mpi_tools import num_procs, proc_id
+from spinup.parallel import mpi as mpi_tools
+from spinup.parallel.mpi import num_procs, proc_id
+from spinup.parallel.tf import MpiAdamOptimizer, sync_all_params, sync_params
 from spinup.utils.tf import tf
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from spinup.utils.mpi_tools import mpi_fork
+from spinup.parallel.mpi import mpi_fork
 
 ASKED = {
     "n": 2,
@@ -31,8 +31,8 @@ import gymnasium as gym  # noqa: E402
 
 from spinup import ppo_pytorch  # noqa: E402
 from spinup.cli.main import fail  # noqa: E402
+from spinup.parallel.mpi import proc_id  # noqa: E402
 from spinup.utils.errors import SpinupError  # noqa: E402
-from spinup.utils.mpi_tools import proc_id  # noqa: E402
 
 
 class Faulty(gym.Wrapper):

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spinup.utils import mpi_launch
-from spinup.utils.mpi_job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
-from spinup.utils.mpi_launch import Launch, _hanging
+from spinup.parallel import launch as mpi_launch
+from spinup.parallel.job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
+from spinup.parallel.launch import Launch, _hanging
 
 PROGRAM = Path(__file__).with_name("program_train.py")
 MESSAGE = "RuntimeError: the fault that was asked for"

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from spinup.grids.experiments import process_count
-from spinup.utils import mpi_launch, mpi_tools
+from spinup.parallel import launch as mpi_launch
+from spinup.parallel import mpi as mpi_tools
+from spinup.parallel.launch import Launch, find_mpirun, mpirun_command, physical_cores
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_launch import Launch, find_mpirun, mpirun_command, physical_cores
 
 HERE = Path(__file__).parent
 TINY = [
@@ -134,7 +135,7 @@ def test_without_mpirun_one_sentence_says_what_to_install(monkeypatch, tmp_path)
 def test_a_launcher_of_another_mpi_is_named(environment):
     """Each process would believe to be alone, and all would write one directory."""
     done = run(
-        "from spinup.utils.mpi_tools import num_procs; num_procs()",
+        "from spinup.parallel.mpi import num_procs; num_procs()",
         environment=environment,
         PMI_SIZE="2",
         PMI_RANK="0",
@@ -222,7 +223,7 @@ def test_the_command_for_mpich(fake_mpirun):
 
 
 def test_a_module_is_started_again_as_a_module(environment):
-    code = "from spinup.utils.mpi_launch import this_program; print(this_program()[1:])"
+    code = "from spinup.parallel.launch import this_program; print(this_program()[1:])"
     done = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", code, "a b"],
         env=environment,

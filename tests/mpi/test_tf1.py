@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint
 
 PROGRAM = Path(__file__).with_name("program_tf.py")
 

@@ -28,8 +28,8 @@ from spinup.envs.record import wrapper_records
 from spinup.policies import loading
 from spinup.policies import play as tp
 from spinup.policies.save_numbers import which_save
-from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
+from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
 
 

@@ -10,8 +10,8 @@ import torch
 
 from spinup.policies import saved
 from spinup.policies.saved import load_policy
-from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
+from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import sha256_file
 

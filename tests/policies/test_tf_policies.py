@@ -19,8 +19,8 @@ from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.policies.loading import load_policy_and_env, load_tf_policy
 from spinup.policies.tf_policies import SampledActions
-from spinup.runs.files import self_hash
-from spinup.runs.policy_files import write_policy
+from spinup.runs.storage.files import self_hash
+from spinup.runs.storage.policy_files import write_policy
 from spinup.utils.errors import SpinupError
 
 OBS = np.random.default_rng(3).normal(scale=5, size=(40, 3)).astype(np.float32)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinup import SpinupError, registry
-from spinup.runs.arguments import (
+from spinup.runs.arguments.domains import Kind, Number, OneOf
+from spinup.runs.arguments.table import (
     ARGUMENTS,
     check_arguments,
     check_sizes,
@@ -22,7 +23,6 @@ from spinup.runs.arguments import (
     described,
     training_function,
 )
-from spinup.runs.domains import Kind, Number, OneOf
 
 FRACTIONS = [name for name, a in ARGUMENTS.items() if getattr(a.domain, "most", None) == 1]
 

@@ -15,9 +15,9 @@ import pytest
 
 from spinup import SpinupError, registry
 from spinup.envs import make_env
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.config import fingerprint
+from spinup.runs.arguments.config import fingerprint
 from spinup.runs.resuming import apply_recorded, check_same_run
+from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 
 BESIDES = {"algo", "backend", "env"}
 VERSIONS = {"spinup_version", "numpy_version", "python_version", "torch_version"}

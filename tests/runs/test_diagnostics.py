@@ -16,8 +16,8 @@ from torch import nn
 from spinup import EpochLogger, SpinupError, registry
 from spinup.algos.pytorch.common.nets import MLPActorCritic
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.pieces import Piece
+from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.storage.pieces import Piece
 
 ALGOS = tuple(row.name for row in registry.ROWS)
 # Every column is written by one of these: algorithm, environment, changes.

@@ -19,10 +19,10 @@ import torch
 from spinup import registry
 from spinup.cli.main import main
 from spinup.policies.saved import load_policy
-from spinup.runs import files, tables
-from spinup.runs.checkpoints import _render_manifest, load_checkpoint
-from spinup.runs.disk import DiskError
 from spinup.runs.logger import EpochLogger
+from spinup.runs.storage import files, tables
+from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint
+from spinup.runs.storage.disk import DiskError
 from spinup.utils.errors import SpinupError
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)

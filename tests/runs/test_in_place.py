@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from spinup.runs.locks import RunLock
 from spinup.runs.logger import EpochLogger, Logger
 from spinup.runs.run import Run
+from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError
 
 
@@ -64,7 +64,7 @@ def test_files_lost_in_the_very_last_save_are_noticed(tiny_runs, tmp_path, monke
 def test_a_directory_lost_while_a_checkpoint_is_written_is_noticed(
     tiny_runs, tmp_path, monkeypatch
 ):
-    from spinup.runs import checkpoints
+    from spinup.runs.storage import checkpoints
 
     run, save = tmp_path / "run", checkpoints.save_checkpoint
 

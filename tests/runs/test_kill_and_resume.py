@@ -14,7 +14,7 @@ import pytest
 
 from spinup import registry
 from spinup.policies.saved import load_policy
-from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)

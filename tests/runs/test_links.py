@@ -7,10 +7,10 @@ import types
 
 import pytest
 
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.directory import RUN_FILES, delete_files, remove_temporaries
 from spinup.runs.logger import Logger
 from spinup.runs.sinks import make_sink
+from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.storage.directory import RUN_FILES, delete_files, remove_temporaries
 from spinup.utils import own_files
 from spinup.utils.errors import SpinupError
 

@@ -27,8 +27,8 @@ from spinup.analysis import compare, plot
 from spinup.envs import make_env
 from spinup.policies import export, loading
 from spinup.policies import play as tp
-from spinup.runs import checkpoints
-from spinup.runs.files import self_hash
+from spinup.runs.storage import checkpoints
+from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
 
 ALGOS = ("ppo", "dqn")

@@ -7,7 +7,7 @@ import pytest
 
 from spinup.algos.common import replay
 from spinup.algos.common.replay import Ring
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 
 FIELDS = {"obs": ((3,), np.float32), "done": ((), np.bool_)}

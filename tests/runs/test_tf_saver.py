@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from spinup.runs import tf_loader
-from spinup.runs.files import self_hash
 from spinup.runs.hooks import after_row
 from spinup.runs.logger import Logger
 from spinup.runs.scalar import Scalar
+from spinup.runs.storage.files import self_hash
 from spinup.runs.tf_index import read_index
 from spinup.runs.tf_loader import restore_tf_graph
 from spinup.runs.tf_saver import GraphSaver

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from spinup.exercises import zoo
+from spinup_lab import bugs as zoo
 
 # Every page of the original, as others link to it.
 USER = ["introduction", "installation", "algorithms", "running", "saving_and_loading", "plotting"]

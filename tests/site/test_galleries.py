@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spinup import registry
-from spinup.doctor.catalogue import RULES
+from spinup_lab.doctor.catalogue import RULES
 
 ALGORITHMS = [row.name for row in registry.ROWS]
 
@@ -192,7 +192,7 @@ def test_a_detail_changes_what_its_table_says(galleries):
     """Arguments are those of the training function, and faults are in the zoo."""
     import inspect
 
-    from spinup.exercises import zoo
+    from spinup_lab import bugs as zoo
 
     for detail in galleries.details.DETAILS:
         assert bool(detail.change) or bool(detail.mutant), detail.id

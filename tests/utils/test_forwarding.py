@@ -46,7 +46,7 @@ def test_a_logger_loads_no_framework_and_nothing_that_it_was_not_asked_for(tmp_p
         "logger = EpochLogger(sys.argv[1], quiet=True); logger.log_tabular('Epoch', 0);"
         "logger.dump_tabular(); logger.close();"
         "unused = ('torch', 'tensorflow', 'spinup.runs.sinks', 'spinup.runs.tf_saver',"
-        " 'spinup.runs.torch_saver', 'spinup.policies.saved', 'spinup.utils.mpi_launch');"
+        " 'spinup.runs.storage.torch_saver', 'spinup.policies.saved', 'spinup.parallel.launch');"
         "sys.exit(' '.join(name for name in unused if name in sys.modules) or None)"
     )
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True)

@@ -6,9 +6,9 @@ import stat
 import numpy as np
 import pytest
 
-from spinup.runs.checkpoints import save_checkpoint
 from spinup.runs.logger import Logger
-from spinup.runs.pieces import Piece
+from spinup.runs.storage.checkpoints import save_checkpoint
+from spinup.runs.storage.pieces import Piece
 from spinup.utils.own_files import make_folders
 
 

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable
 from contextvars import ContextVar
 
-from spinup.runs.arguments import current_call
+from spinup.runs.arguments.table import current_call
 from spinup.utils.errors import SpinupError
 
 # The run that was warned last. Outside of any run, the warning appears once per program.

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from spinup.algos.common.replay import Ring
-from spinup.utils.mpi_tools import chunk_statistics
+from spinup.parallel.mpi import chunk_statistics
 
 ROWS = 512  # transitions drawn from the replay buffer, and rows looked at of large data
 _LARGE_BYTES = 1 << 24  # data from this size on

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from spinup.envs.spaces import number
+from spinup.parallel.mpi import proc_id
 from spinup.runs.signals import StopTraining
-from spinup.utils.mpi_tools import proc_id
 
 
 def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str, np.ndarray]:

@@ -36,9 +36,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from spinup.envs.actions import env_actions, random_actions
+from spinup.parallel.mpi import any_process
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.runs.signals import StopTraining
-from spinup.utils.mpi_tools import any_process
 
 Transition = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

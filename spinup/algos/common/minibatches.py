@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.utils.mpi_tools import Shards, most
+from spinup.parallel.mpi import Shards, most
 
 Batch = dict[str, Any]  # names -> tensors or arrays
 

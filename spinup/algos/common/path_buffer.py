@@ -6,7 +6,7 @@ import numpy as np
 
 from spinup.algos.common.returns import gae
 from spinup.algos.common.shapes import combined_shape
-from spinup.utils.mpi_tools import mpi_statistics_scalar
+from spinup.parallel.mpi import mpi_statistics_scalar
 
 
 class PathBuffer:

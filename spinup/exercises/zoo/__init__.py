@@ -1,39 +1,5 @@
-"""The bug zoo: real mistakes of reinforcement learning code, each a small change of our own.
+"""The documented path of `spinup_lab.bugs`, the bug zoo."""
 
-    from spinup.exercises import zoo
+from spinup.utils.forwarding import forward
 
-    zoo.load()["gae-off-by-one"].story          # every mutant, as data
-    zoo.function("gae-off-by-one", "gae")       # the faulty function, beside the healthy one
-    with zoo.applied("gae-off-by-one"):         # everything in this process runs with the fault
-        ...
-
-    python -m spinup.exercises.zoo gae-off-by-one -- spinup.run ppo --env CartPole-v1
-
-No file changes, and nothing of the fault is left behind. The mutants are in the `.toml` files of
-this folder, and `environments.py` has environments with typical faults of their own.
-"""
-
-from spinup.exercises.zoo.applying import applied, function, module, source
-from spinup.exercises.zoo.catalogue import (
-    PARTS,
-    BrokenEnvironment,
-    Edit,
-    Mutant,
-    broken_environments,
-    find,
-    load,
-)
-
-__all__ = [
-    "PARTS",
-    "BrokenEnvironment",
-    "Edit",
-    "Mutant",
-    "applied",
-    "broken_environments",
-    "find",
-    "function",
-    "load",
-    "module",
-    "source",
-]
+__getattr__, __dir__ = forward("spinup_lab.bugs")

@@ -1,50 +1,5 @@
-"""Run a program with a fault: python -m spinup.exercises.zoo ID -- MODULE [ARGUMENTS...]
+"""The documented path of `python -m spinup_lab.bugs`."""
 
-Without arguments, this lists the mutants. `--source ID` prints the change that a mutant makes.
-"""
+from spinup.utils.forwarding import run_main
 
-import difflib
-import subprocess
-import sys
-
-from spinup.exercises.zoo.applying import child_environment
-from spinup.exercises.zoo.catalogue import find, healthy_source, load, mutated
-from spinup.utils.errors import SpinupError
-
-_USAGE = "use python -m spinup.exercises.zoo [--source] ID [-- MODULE ARGUMENTS...]"
-
-
-def change(name: str) -> str:
-    """Return a mutant's change as a unified diff."""
-    mutant = find(name)
-    lines: list[str] = []
-    for module in mutant.modules:
-        healthy = healthy_source(module)
-        faulty = mutated(mutant, module, healthy)
-        before, after = (text.splitlines(keepends=True) for text in (healthy, faulty))
-        names = (f"{module} (healthy)", f"{module} ({name})")
-        lines += difflib.unified_diff(before, after, *names, n=2)
-    return "".join(lines)
-
-
-def main(argv: list[str]) -> int:
-    """List the mutants, show one, or run a program with one; return the exit code."""
-    if not argv:
-        for mutant in load().values():
-            print(f"{mutant.id:28} {mutant.part:16} {mutant.title}")
-        return 0
-    if argv[0] == "--source" and len(argv) == 2:
-        print(change(argv[1]), end="")
-        return 0
-    if len(argv) < 3 or argv[1] != "--":
-        raise SpinupError(f"the zoo cannot run {' '.join(argv)!r}: {_USAGE}")
-    command = [sys.executable, "-m", *argv[2:]]
-    return subprocess.run(command, env=child_environment(argv[0]), check=False).returncode
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
-        sys.exit(2)
+raise SystemExit(run_main("spinup_lab.bugs.__main__"))

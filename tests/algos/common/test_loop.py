@@ -26,9 +26,9 @@ from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.envs import make_env
-from spinup.runs.checkpoints import load_checkpoint
+from spinup.parallel import mpi as mpi_tools
 from spinup.runs.run import Run, TrainingDiverged
-from spinup.utils import mpi_tools
+from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state
 

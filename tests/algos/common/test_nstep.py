@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spinup.algos.common.nstep import NStep
-from spinup.runs.packing import pack, unpack
+from spinup.runs.storage.packing import pack, unpack
 
 NAMES = ["obs", "act", "rew", "obs2", "done", "discount"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spinup.algos.common.prioritized import Priorities, SumTree
-from spinup.runs.packing import pack, unpack
+from spinup.runs.storage.packing import pack, unpack
 
 
 def filled(size, priorities, alpha=1.0):

@@ -25,7 +25,7 @@ from spinup.algos.pytorch.acer.core import CategoricalBehavior, MLPActorCritic, 
 from spinup.algos.pytorch.acer.retrace import compute_loss_q, retrace, trust_region
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, make_env
-from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 
 

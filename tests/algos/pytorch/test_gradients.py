@@ -20,8 +20,8 @@ from spinup.algos.pytorch.common.gradients import (
 from spinup.algos.pytorch.common.targets import target_copy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.ddpg.ddpg import ddpg_update
-from spinup.utils.mpi_pytorch import flatten
-from spinup.utils.mpi_tools import Shards
+from spinup.parallel.mpi import Shards
+from spinup.parallel.pytorch import flatten
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 ACT = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))

@@ -27,8 +27,8 @@ from spinup.envs.bitflip import BitFlip
 from spinup.envs.goals import Goals
 from spinup.policies.loading import load_policy_and_env
 from spinup.policies.play import run_policy
-from spinup.runs.arguments import ARGUMENTS
-from spinup.runs.packing import pack, unpack
+from spinup.runs.arguments.table import ARGUMENTS
+from spinup.runs.storage.packing import pack, unpack
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import Seeds
 

@@ -22,9 +22,9 @@ from spinup.algos.pytorch.dqn.core import MLPQNetwork
 from spinup.algos.pytorch.ppo.ppo import ppo_update
 from spinup.algos.pytorch.td3.td3 import td3_update
 from spinup.envs import make_env
+from spinup.parallel.mpi import Shards
 from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import Shards
 
 ATARI = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 MINATAR = spaces.Box(0, 1, (10, 10, 4), np.bool_)

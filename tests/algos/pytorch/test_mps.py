@@ -9,7 +9,7 @@ import torch
 from spinup import SpinupError, ppo_pytorch
 from spinup.algos.pytorch.common import advantages
 from spinup.algos.pytorch.common.run import TorchRun
-from spinup.runs.arguments import ARGUMENTS
+from spinup.runs.arguments.table import ARGUMENTS
 
 
 def test_mps_is_a_device_and_refused_where_torch_has_none(tmp_path, monkeypatch):

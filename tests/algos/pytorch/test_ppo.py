@@ -13,8 +13,8 @@ from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo import ppo as module
 from spinup.algos.pytorch.ppo.ppo import compute_loss_pi, compute_loss_v, ppo_update
+from spinup.parallel.mpi import Shards
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import Shards
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]

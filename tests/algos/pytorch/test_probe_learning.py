@@ -1,7 +1,7 @@
 """Every algorithm learns every probe: the value where it has one, the action where it matters.
 
-The first probe that is not learned names the fault; see `spinup/envs/probes.py`. All runs go
-through the real training functions.
+The first probe that is not learned names the fault; see
+`spinup_lab/probe/environments.py`. All runs go through the real training functions.
 """
 
 import numpy as np

@@ -11,10 +11,10 @@ from torch.optim import SGD
 from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
-from spinup.envs.probes import EpisodeEnd, ObservationReward
 from spinup.envs.streams import make_streams
+from spinup.parallel.mpi import Shards
 from spinup.runs.scalar import Scalar
-from spinup.utils.mpi_tools import Shards
+from spinup_lab.probe.environments import EpisodeEnd, ObservationReward
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]

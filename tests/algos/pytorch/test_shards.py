@@ -20,11 +20,11 @@ from spinup.algos.pytorch.reinforce.reinforce import reinforce_update
 from spinup.algos.pytorch.trpo.trpo import trpo_update
 from spinup.algos.pytorch.vpg.vpg import vpg_update
 from spinup.envs.actions import random_actions
-from spinup.envs.probes import EpisodeEnd
 from spinup.envs.streams import make_streams
+from spinup.parallel.mpi import Shards
 from spinup.runs.scalar import Scalar
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import Shards
+from spinup_lab.probe.environments import EpisodeEnd
 
 ALGOS = ["ppo", "vpg", "trpo", "reinforce"]
 

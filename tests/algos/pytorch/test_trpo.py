@@ -24,8 +24,8 @@ from spinup.algos.pytorch.trpo.trpo import (
     line_search,
     trpo_update,
 )
+from spinup.parallel.mpi import Shards
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import Shards
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]

@@ -10,7 +10,7 @@ from torch.optim import SGD
 
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.vpg.vpg import compute_loss_pi, compute_loss_v, vpg_update
-from spinup.utils.mpi_tools import Shards
+from spinup.parallel.mpi import Shards
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spinup.algos.tf1.common.run import Variables
-from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.tf import tf
 
 

@@ -19,7 +19,7 @@ from spinup.algos.tf1.vpg import core
 from spinup.envs import adapt_env, make_env
 from spinup.envs.actions import env_actions
 from spinup.policies.saved import load_policy
-from spinup.runs.checkpoints import load_checkpoint
+from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 

@@ -31,8 +31,8 @@ from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.trpo import trpo
 from spinup.algos.tf1.vpg import vpg
 from spinup.envs.streams import make_streams
-from spinup.runs.checkpoints import load_checkpoint
-from spinup.utils.mpi_tools import Shards
+from spinup.parallel.mpi import Shards
+from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.tf import tf
 
 TOLERANCE = 1e-5

@@ -7,7 +7,7 @@ load, so that the same run on the same machine always has the same device.
 import torch
 from torch import nn
 
-from spinup.utils.mpi_tools import num_procs
+from spinup.parallel.mpi import num_procs
 
 # A GPU is faster if batch_size x widest layer is at least this.
 WORTH_A_GPU = 1 << 14

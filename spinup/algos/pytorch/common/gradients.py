@@ -17,7 +17,7 @@ import math
 
 import torch
 
-from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
+from spinup.parallel.pytorch import flatten, shard_mean, unflatten
 
 
 class Adam(torch.optim.Adam):

@@ -9,9 +9,9 @@ from torch import nn
 
 from spinup.algos.pytorch.common.layers import ObsFilter, ReturnFilter
 from spinup.envs.spaces import is_image
+from spinup.parallel.pytorch import sync_params
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_pytorch import sync_params
 
 _READING = (
     "encoder",
@@ -57,7 +57,7 @@ class TorchRun(Run):
             raise SpinupError("compile='graph' needs device='cuda': use compile=True or False")
 
     def _make_streams(self, threads):
-        from spinup.runs.networks import check_networks
+        from spinup.runs.arguments.networks import check_networks
 
         super()._make_streams(threads)
         asked = {k: v for k, v in self.config["ac_kwargs"].items() if k in _READING}

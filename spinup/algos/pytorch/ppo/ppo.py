@@ -27,8 +27,8 @@ from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, va
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo.core import PPOBuffer as PPOBuffer
+from spinup.parallel.pytorch import shard_mean
 from spinup.runs.arguments import training_function
-from spinup.utils.mpi_pytorch import shard_mean
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):

@@ -17,7 +17,7 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
 )
 from spinup.algos.pytorch.common.path_buffer import PathBuffer as GAEBuffer
-from spinup.utils.mpi_pytorch import flatten, shard_mean, unflatten
+from spinup.parallel.pytorch import flatten, shard_mean, unflatten
 
 __all__ = [
     "Actor",

@@ -7,9 +7,9 @@ from spinup.algos.tf1.common.acting import NetPolicy, make_policy
 from spinup.algos.tf1.common.graph import Function, records, use_seeds
 from spinup.algos.tf1.common.networks import ActorCritic, Networks, outputs
 from spinup.envs.spaces import is_image
+from spinup.parallel.mpi import num_procs
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.utils.errors import SpinupError
-from spinup.utils.mpi_tools import num_procs
 from spinup.utils.tf import tf
 
 ON_POLICY = ("pi", "logp", "logp_pi", "v")
@@ -35,7 +35,7 @@ class TfRun(Run):
         self.device = self.config["device"].replace("cuda", "/gpu")
 
     def _make_streams(self, threads):
-        from spinup.runs.networks import check_networks
+        from spinup.runs.arguments.networks import check_networks
 
         super()._make_streams(threads)
         ours = check_networks(
@@ -202,7 +202,7 @@ class Variables:
     def sync(self):
         """Copy process 0's values to every process."""
         if num_procs() > 1:
-            from spinup.utils.mpi_tf import of_process_0
+            from spinup.parallel.tf import of_process_0
 
             state = self.state_dict()
             arrays = of_process_0(list(state.values()))

@@ -22,7 +22,7 @@ from spinup.algos.tf1.common.layers import (
 from spinup.algos.tf1.common.nets import categorical_kl, diagonal_gaussian_kl
 from spinup.algos.tf1.common.objectives import shard_mean
 from spinup.algos.tf1.common.path_buffer import PathBuffer
-from spinup.utils.mpi_tf import assign_params_from_flat, flat_concat
+from spinup.parallel.tf import assign_params_from_flat, flat_concat
 from spinup.utils.tf import tf
 
 __all__ = [

@@ -1,1 +1,0 @@
-"""The questions of the quizzes; `spinup.exercises.quiz` reads them."""

@@ -1,1 +1,0 @@
-"""Logs of runs that are shipped with the exercises; `spinup.exercises.recorded` reads them."""

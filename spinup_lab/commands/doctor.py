@@ -1,0 +1,69 @@
+"""`spinup doctor RUN ...`: examine runs and say what is likely wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spinup.analysis.curves import complete, run_folders
+from spinup.utils.argparsing import Parser, whole
+from spinup.utils.errors import SpinupError, nearest
+
+if TYPE_CHECKING:
+    from spinup_lab.doctor.examination import Examination
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Examine runs; return 0 if nothing is wrong, 1 for warnings and 3 for errors."""
+    parser = Parser(
+        prog="spinup doctor",
+        description="Examine runs: what their logs and checkpoints say about why they do not "
+        "learn. Nothing of a run is executed. The exit status is 0 if nothing was found, 1 for "
+        "warnings, 3 for errors and 2 for wrong use.",
+    )
+    parser.add_argument("run", nargs="*", help="a run directory, or a folder or prefix of several")
+    parser.add_argument(
+        "--play",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="also create the environment and play N episodes with the saved policy",
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--all", action="store_true", help="also list skipped rules and why")
+    parser.add_argument("--explain", metavar="ID", help="explain one rule, for example X2")
+    args = parser.parse_args(argv)
+    if args.explain is not None:
+        return _explain(args.explain)
+    if not args.run:
+        raise SpinupError("name a run to examine: spinup doctor RUN (or --explain ID)")
+    from spinup_lab.doctor.report import as_json, as_text, exit_code
+
+    found = examined(args.run, args.play)
+    print(as_json(found) if args.json else as_text(found, args.all))
+    return exit_code(found)
+
+
+def examined(given: Sequence[str], play: int) -> list[Examination]:
+    """Examine all runs at or below these folders or prefixes of folders."""
+    from spinup_lab.doctor.examination import examinations
+
+    folders = [folder for path in complete(given) for folder in run_folders(Path(path))]
+    if not folders:
+        raise SpinupError(
+            f"there are no runs in {', '.join(given)}: pass a run directory or a folder of runs"
+        )
+    return examinations(list(dict.fromkeys(folders)), play)
+
+
+def _explain(name: str) -> int:
+    from spinup_lab.doctor.catalogue import RULES
+    from spinup_lab.doctor.report import explanation
+
+    rule = RULES.get(name.upper())
+    if rule is None:
+        known = f"the rules are {', '.join(RULES)}"
+        raise SpinupError(f"there is no rule {name!r}: {known}{nearest(name, RULES)}")
+    print(explanation(rule))
+    return 0

@@ -1,0 +1,161 @@
+"""Quizzes: five questions per set, with a reason for every choice.
+
+    spinup exercise quiz 5                      asks, in a terminal
+    spinup exercise quiz 5 --answers abcda      judges all five answers at once
+
+The questions are in `quizzes/setNN.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spinup.utils.errors import SpinupError, printable
+
+LETTERS = "abcdef"
+_FOLDER = Path(__file__).with_name("quizzes")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer to a question, and why it is right or wrong."""
+
+    text: str
+    right: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question; exactly one of its choices is right."""
+
+    text: str
+    choices: tuple[Choice, ...]
+
+    @property
+    def answer(self) -> str:
+        """The letter of the right choice."""
+        return next(letter for letter, c in zip(LETTERS, self.choices, strict=False) if c.right)
+
+    @property
+    def letters(self) -> str:
+        """The letters of all choices."""
+        return LETTERS[: len(self.choices)]
+
+
+def load(number: int) -> tuple[Question, ...]:
+    """Return the questions of a set."""
+    content = json.loads(_FOLDER.joinpath(f"set{number:02d}.json").read_text(encoding="utf-8"))
+    return tuple(
+        Question(
+            q["question"], tuple(Choice(c["text"], c["right"], c["why"]) for c in q["choices"])
+        )
+        for q in content["questions"]
+    )
+
+
+def command(words: Sequence[str]) -> int:
+    """Run `spinup exercise quiz SET`: 0 if all answers are right, 1 if one is wrong."""
+    from spinup.utils.argparsing import Parser
+    from spinup_lab.exercises.catalogue import SETS, set_number
+    from spinup_lab.exercises.progress import FOLDER, Progress
+
+    parser = Parser(
+        prog="spinup exercise quiz",
+        description="Five questions about a set. The exit code is 0 if all answers are right.",
+    )
+    parser.add_argument("set", help="a set: a number, or a name such as PPO")
+    parser.add_argument(
+        "--answers", help="answer without being asked: one letter per question, such as abcda"
+    )
+    parser.add_argument(
+        "--dir", default=FOLDER, help=f"folder of your exercises (default: {FOLDER})"
+    )
+    args = parser.parse_args(words)
+    number = set_number(args.set)
+    questions = load(number)
+    progress = Progress(args.dir)
+    progress.read()  # damaged: say so before the first question
+    print(f"Quiz on set {number}, {SETS[number]}: {len(questions)} questions.")
+    if args.answers is not None:
+        answers = _given(args.answers, questions)
+        right = sum(_judge(i, q, answers[i]) for i, q in enumerate(questions))
+    elif sys.stdin.isatty():
+        try:
+            right = sum(_judge(i, q, _ask(i, q, input)) for i, q in enumerate(questions))
+        except (EOFError, KeyboardInterrupt):
+            print("\nThe quiz was left, and nothing is recorded.")
+            return 1
+    else:
+        raise SpinupError(
+            "nobody can be asked here, because the input is not a terminal: pass --answers with "
+            f"one letter per question, such as --answers {'a' * len(questions)}"
+        )
+    print(f"\n{right} of {len(questions)} right.")
+    _record(progress, number, right, len(questions))
+    return 0 if right == len(questions) else 1
+
+
+def _given(text: str, questions: Sequence[Question]) -> str:
+    """Return the letters of `--answers`, or raise an error that says what is wrong with them."""
+    letters = "".join(text.replace(",", " ").split()).lower()
+    if len(letters) != len(questions):
+        raise SpinupError(
+            f"--answers needs one letter for each of the {len(questions)} questions, not "
+            f"{len(letters)}: '{printable(text)}'"
+        )
+    for i, (letter, question) in enumerate(zip(letters, questions, strict=True)):
+        if letter not in question.letters:
+            raise SpinupError(
+                f"question {i + 1} has the choices {', '.join(question.letters)}, not "
+                f"'{printable(letter)}'"
+            )
+    return letters
+
+
+def _ask(i: int, question: Question, ask: Callable[[str], str]) -> str:
+    """Print a question and return the letter of the answer."""
+    print(f"\n{_wrapped(f'{i + 1}. {question.text}', '   ')}")
+    for letter, choice in zip(LETTERS, question.choices, strict=False):
+        print(_wrapped(f"   {letter}) {choice.text}", "      "))
+    while True:
+        letter = ask("Your answer: ").strip().lower()
+        if letter and letter in question.letters and len(letter) == 1:
+            return letter
+        print(f"Type one of {', '.join(question.letters)}.")
+
+
+def _judge(i: int, question: Question, letter: str) -> bool:
+    """Print whether an answer is right, and why; return whether it is."""
+    choice = question.choices[LETTERS.index(letter)]
+    if choice.right:
+        print(_wrapped(f"{i + 1}{letter}: right. {choice.why}", "    "))
+        return True
+    print(_wrapped(f"{i + 1}{letter}: WRONG ({choice.text}). {choice.why}", "    "))
+    return False
+
+
+def _record(progress: Any, number: int, right: int, questions: int) -> None:
+    """Record the result, if there is a folder of exercises."""
+    from spinup_lab.exercises.progress import now
+
+    if not progress.folder.is_dir():
+        return
+
+    def change(entry: dict[str, Any]) -> None:
+        entry["attempts"] = entry.get("attempts", 0) + 1
+        entry["quiz"] = {"right": right, "questions": questions}
+        if right == questions:
+            entry.setdefault("passed", now())
+
+    progress.update(f"quiz.{number}", change)
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(text, 88, subsequent_indent=indent)

@@ -1,0 +1,1 @@
+"""The questions of the quizzes; `spinup_lab.exercises.quiz` reads them."""
