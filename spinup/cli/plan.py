@@ -48,6 +48,7 @@ from spinup.grids.experiments import (
 from spinup.runs.arguments import check_sizes
 from spinup.runs.config import as_json
 from spinup.runs.domains import Number
+from spinup.runs.logger import table_name
 from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
@@ -208,6 +209,8 @@ def plan(
             if key not in values:
                 values[key] = [value_of(key, value, parameter, backend, typed)]
     _sinks(values)
+    for name in values.get("logger_kwargs:output_fname", []):
+        table_name(name)
     exp_name = once("exp_name", exp_name)
     data_dir = once("data_dir", None)
     setup_logger_kwargs(exp_name, None, data_dir)  # raises if these cannot be names of folders
