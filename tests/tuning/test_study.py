@@ -261,7 +261,7 @@ def test_a_table_that_is_changed_between_rungs_ends_the_study(study_in, run_here
         flatter(Path(jobs[1].output_dir))
         return failures
 
-    with pytest.raises(SpinupError, match="trial-01_s0: progress.txt was changed"):
+    with pytest.raises(SpinupError, match=r"trial-01_s0: progress\.txt was changed"):
         study_in(tmp_path / "s", launch=changes).tune()
     assert json.loads((tmp_path / "s" / "study.json").read_text())["rungs"] == []
 
