@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
@@ -330,20 +331,25 @@ def new_figure(size: tuple[float, float], on_screen: bool) -> Figure:
     return Figure(figsize=size, layout="constrained")
 
 
-def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
-    """Write a figure to files; the same figure always gives the same bytes."""
+def image(figure: Figure, suffix: str) -> bytes:
+    """Return a figure as the bytes of a file; the same figure always gives the same bytes."""
     import matplotlib
 
     # Type 42 fonts keep the text in a PDF as text, which journals require.
     style: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "spinup"}
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    look: Any = {"dpi": 200, "bbox_inches": "tight", "facecolor": "white"}
+    found = io.BytesIO()
+    with matplotlib.rc_context(style):
+        figure.savefig(found, format=suffix[1:].lower(), metadata=dates.get(suffix.lower()), **look)
+    return found.getvalue()
+
+
+def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
+    """Write a figure to files."""
     for file in files:
-        metadata = dates.get(file.suffix.lower())
         try:
-            with matplotlib.rc_context(style):
-                figure.savefig(
-                    file, dpi=200, bbox_inches="tight", facecolor="white", metadata=metadata
-                )
+            file.write_bytes(image(figure, file.suffix))
         except OSError as error:
             raise SpinupError(
                 f"cannot write {file} ({error.strerror or error}): choose another file"

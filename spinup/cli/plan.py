@@ -49,6 +49,7 @@ from spinup.parallel.mpi import Shards, mpi_fork, num_procs, proc_id, under_laun
 from spinup.runs.arguments.config import as_json
 from spinup.runs.arguments.domains import Number
 from spinup.runs.arguments.table import check_sizes
+from spinup.runs.logger import table_name
 from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
@@ -135,18 +136,28 @@ def preset_keys(preset: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
 
 
 def _check_harmless(key: str, value: Any, typed: str) -> None:
-    """Raise unless a value is safe in a downloaded file: it stays inside the run and data_dir."""
+    """Raise unless a value is safe in a downloaded file: it stays on this machine, in data_dir."""
     from spinup.policies.environments import names_module
 
     if key in ("env_name", "env_kwargs:env_id") and names_module(str(value)):
         action = f"imports a module to make {value}"
     elif key in ("hosts", "hostfile", "ray_address") or key.startswith("slurm_options"):
         action = "sends the run to other machines"
+    elif key == "executor" and value in EXECUTORS[1:]:
+        action = "sends the run to a cluster"
+    elif key in ("track", "logger_kwargs:sinks") and not _stays_in_the_run(value):
+        action = "sends the run's results to a service"
     elif key in ("data_dir", "logger_kwargs:output_dir"):
         action = "chooses the folder that the run writes to"
     else:
         return
     raise SpinupError(f"'{typed}' {action}: if you trust that file, add --trust")
+
+
+def _stays_in_the_run(sinks: Any) -> bool:
+    """Return whether sinks write into the run directory only, as far as they are sinks at all."""
+    names = sinks.split(",") if isinstance(sinks, str) else sinks
+    return not isinstance(names, list) or all(name in ("", "tensorboard") for name in names)
 
 
 # --------------------------------------------------------------------------------------------- plan
@@ -208,6 +219,8 @@ def plan(
             if key not in values:
                 values[key] = [value_of(key, value, parameter, backend, typed)]
     _sinks(values)
+    for name in values.get("logger_kwargs:output_fname", []):
+        table_name(name)
     exp_name = once("exp_name", exp_name)
     data_dir = once("data_dir", None)
     setup_logger_kwargs(exp_name, None, data_dir)  # raises if these cannot be names of folders

@@ -16,6 +16,7 @@ nor TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import numbers
@@ -59,12 +60,24 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
 
 
+def table_name(given: str | os.PathLike[str]) -> str:
+    """Return the name of a table; raise an error unless it is a visible file of the run itself."""
+    name = os.fspath(given) if isinstance(given, str | os.PathLike) else ""
+    check_name(name, "output_fname")
+    if not name.strip() or name.startswith(".") or "\\" in name or os.path.basename(name) != name:
+        raise SpinupError(
+            "output_fname must be the plain name of a file, such as progress.txt, without folders "
+            f"and without a dot at its beginning, not {given!r}"
+        )
+    return name
+
+
 class Logger:
     """Writes a run directory: one row per epoch, the configuration, and the model.
 
     Args:
         output_dir: the run directory; created if missing. None creates a temporary one.
-        output_fname: the name of the tab-separated table in it.
+        output_fname: the name of the tab-separated table in it: a plain name, without folders.
         exp_name: the name of the experiment, recorded in ``config.json``.
         resume: continue the run in ``output_dir`` instead of starting a new one.
         overwrite: delete an earlier run's files in ``output_dir``. By default, they are moved to
@@ -100,7 +113,7 @@ class Logger:
         self._rows = 0
         self._warned: set[str] = set()
         self._policy_meta: dict[str, Any] | None = None
-        self._fname = output_fname
+        self._fname = table_name(output_fname)
         self._token = object()
         self._lock: RunLock | None = None
         self._table: TableHash
@@ -141,7 +154,7 @@ class Logger:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             output_dir = tempfile.mkdtemp(prefix=f"spinup_{stamp}_")
         self.output_dir = os.fspath(output_dir)
-        check_name(os.path.join(self.output_dir, self._fname), "the output directory")
+        check_name(self.output_dir, "the output directory")
         self._lock = lock = RunLock.shared(self.output_dir)
         self._closers.callback(lock.release)
         # Another live Logger in this process that writes a different table (for example, for
@@ -155,7 +168,7 @@ class Logger:
 
         if not joins:
             directory.remove_temporaries(self.output_dir)
-        earlier = [self._fname, record_name(self._fname)]
+        earlier = [glob.escape(name) for name in (self._fname, record_name(self._fname))]
         if not joins:
             earlier += directory.RUN_FILES
         if resume and not joins:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup.analysis import figures
+from spinup.runs.storage.files import atomic_write
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.study import Study
 
@@ -21,7 +22,8 @@ def draw(study: Study, result: Mapping[str, Any]) -> Path:
         left, right = figure.subplots(1, 2, width_ratios=[1.5, 1.0])
         _draw_rungs(left, study, result)
         _draw_importance(right, result)
-        figures.save_figure(figure, [path])
+        atomic_write(path, figures.image(figure, path.suffix))
+    print(f"wrote {path}")
     return path
 
 

@@ -11,16 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from spinup.analysis import curves
+from spinup.utils.errors import SpinupError
 
 
 def returns(folder: Path) -> np.ndarray:
     """Return the average return of each epoch of a run so far (of test episodes, if it has them).
 
-    NaN is an epoch in which no episode ended.
+    NaN is an epoch in which no episode ended. Raises an error if the table was changed.
     """
     if not (folder / "progress.txt").is_file():
         return np.array([])
     run = curves.read_run(folder, ["Performance"])
+    if curves.CHANGED in run.problems:
+        raise SpinupError(
+            f"{folder}: {curves.CHANGED}; restore the file, or delete the folder to repeat the run"
+        )
     return run.columns.get("Performance", np.full(run.length, np.nan))
 
 

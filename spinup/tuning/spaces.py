@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spinup.runs.arguments.config import as_json
 from spinup.utils.errors import SpinupError
 from spinup.utils.json_objects import read_object
 from spinup.utils.literals import parse_value
@@ -77,6 +78,21 @@ class Dimension:
         narrow = math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low))
         digits = DIGITS + max(0, math.floor(narrow) - 1)
         return min(max(float(f"{value:.{digits}g}"), self.low), self.high)
+
+    def restored(self, value: Any) -> Any:
+        """Return a value as it was before it became JSON, where an activation is a name.
+
+        Raises `ValueError` if the dimension has no such value.
+        """
+        for choice in self.choices:
+            # equal and of the same kinds: JSON tells 1, 1.0 and true apart
+            if as_json(choice) == value and json.dumps(as_json(choice)) == json.dumps(value):
+                return choice
+        number = not self.choices and type(value) is (int if self.whole else float)
+        inside = number and self.low <= value <= self.high
+        if inside and (self.whole or self.rounded(value) == value):
+            return value
+        raise ValueError(f"{self.text} has no such value")
 
     @property
     def count(self) -> float:

@@ -24,7 +24,7 @@ from typing import Any
 from spinup.grids.cells import Cell, Job, make_jobs, read_state
 from spinup.grids.experiments import ExperimentGrid, check_place
 from spinup.runs.arguments.config import as_json
-from spinup.runs.storage.files import TMP_PREFIX, atomic_write
+from spinup.runs.storage.files import TMP_PREFIX, atomic_write, self_hash
 from spinup.tuning import halving, sampling, scores
 from spinup.tuning.cleaning import delete_replay
 from spinup.tuning.halving import DEFAULT
@@ -157,8 +157,10 @@ class Study:
                     f"{self.folder} contains a study with other settings ({changes}): use the "
                     "same ones, or another --exp_name"
                 )
-            self.trials = {t["name"]: self._restored(t["values"]) for t in saved["trials"]}
+            self.trials = self._restored(saved["trials"])
             self.rungs = saved["rungs"]
+            if not all(_is_rung(rung, list(self.trials)) for rung in self.rungs):
+                raise self._wrong("a rung has other configurations")
             return
         if self.folder.is_dir() and any(
             not path.name.startswith(TMP_PREFIX) for path in self.folder.iterdir()
@@ -179,19 +181,43 @@ class Study:
         """The number of configurations that Optuna's samplers choose at a time."""
         return math.ceil(self.settings.trials / _BATCHES)
 
-    def _restored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values as they were before they became JSON, where an activation is a name."""
-        found = dict(values)
-        for dimension in self.settings.space:
-            for choice in dimension.choices:
-                if dimension.key in found and as_json(choice) == values[dimension.key]:
-                    found[dimension.key] = choice
+    def _restored(self, trials: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return recorded configurations as they were before they became JSON.
+
+        They name folders and arguments, so any that this study cannot have chosen is refused.
+        """
+        if not 1 <= len(trials) <= self.settings.trials:
+            raise self._wrong(f"there are {len(trials)} configurations")
+        found: dict[str, dict[str, Any]] = {}
+        for i, trial in enumerate(trials):
+            name, values = self._name(i), trial["values"]
+            if trial["name"] != name:
+                raise self._wrong(f"configuration {i} has the name {trial['name']!r}, not {name!r}")
+            space = self.settings.space if i else ()  # the default sets nothing
+            if sorted(values) != sorted(d.key for d in space):
+                raise self._wrong(f"{name} does not set the arguments of the space")
+            found[name] = {}
+            for d in space:
+                try:
+                    found[name][d.key] = d.restored(values[d.key])
+                except ValueError as error:
+                    raise self._wrong(f"{d.key} of {name} is not in {d.text}") from error
         return found
 
-    def _add(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+    def _wrong(self, why: str) -> SpinupError:
+        return SpinupError(
+            f"{self.file} is not what this study recorded ({why}): restore it, or use another "
+            "--exp_name"
+        )
+
+    def _name(self, i: int) -> str:
+        """Return the name of a configuration, of its folder and of its runs."""
         width = max(2, len(str(self.settings.trials - 1)))
+        return f"trial-{i:0{width}d}" if i else DEFAULT
+
+    def _add(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         for values in configurations:
-            self.trials[f"trial-{len(self.trials):0{width}d}"] = dict(values)
+            self.trials[self._name(len(self.trials))] = dict(values)
 
     def _default_values(self) -> dict[str, Any]:
         """Return the default configuration's values of the arguments in the space."""
@@ -221,6 +247,7 @@ class Study:
             "rungs": self.rungs,
             **more,
         }
+        record["sha256"] = self_hash(record)
         atomic_write(self.file, (json.dumps(record, indent=1) + "\n").encode())
 
     # ---- runs ----------------------------------------------------------------------------------
@@ -429,11 +456,17 @@ class Study:
 def _read(path: Path) -> dict[str, Any]:
     try:
         saved = read_json(path)
-    except (OSError, ValueError) as error:
+        hashes = (None, self_hash(saved)) if isinstance(saved, dict) else ()
+    except (OSError, ValueError, RecursionError) as error:
         raise SpinupError(
             f"{path} cannot be read ({error}): restore it, or use another --exp_name"
         ) from error
     whole = isinstance(saved, dict) and saved.get("format") == FORMAT
+    if whole and saved.get("sha256") not in hashes:  # earlier studies have none
+        raise SpinupError(
+            f"{path} was changed after the study wrote it (it does not match its hash): restore "
+            "it, or use another --exp_name"
+        )
     if not whole or not isinstance(saved.get("settings"), dict):
         raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
     trials = saved.get("trials")
@@ -450,6 +483,12 @@ def _read(path: Path) -> dict[str, Any]:
         raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
     found: dict[str, Any] = saved
     return found
+
+
+def _is_rung(rung: Any, names: Sequence[str]) -> bool:
+    """Return whether an entry of a record says which of these configurations continue."""
+    kept = rung.get("continue") if isinstance(rung, dict) else None
+    return isinstance(kept, list) and all(n in names and kept.count(n) == 1 for n in kept)
 
 
 def is_over(job: Job, epochs: int) -> bool:

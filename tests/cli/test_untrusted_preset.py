@@ -41,6 +41,14 @@ def downloads(tmp_path, monkeypatch):
         ("hostfile", "hosts.txt"),
         ("ray_address", "somewhere:6379"),
         ("slurm_options", {"partition": "x"}),
+        ("executor", "slurm"),
+        ("executor", "ray"),
+        ("track", "wandb"),
+        ("track", "tensorboard,wandb"),
+        ("logger_kwargs", {"sinks": "wandb"}),
+        ("logger_kwargs", {"sinks": "tensorboard,'wandb'"}),
+        ("logger_kwargs", {"sinks": ["tensorboard", "wandb"]}),
+        ("logger_kwargs:sinks", ["wandb"]),
         ("data_dir", "/tmp"),
         ("logger_kwargs", {"output_dir": "/tmp"}),
     ],
@@ -50,6 +58,37 @@ def test_what_reaches_outside_the_run_needs_trust(downloads, capsys, tmp_path, k
     said = downloads(capsys, **content, **{key: value})
     assert "if you trust that file, add --trust" in said
     assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("executor", "local"),
+        ("track", "tensorboard"),
+        ("logger_kwargs", {"sinks": "tensorboard"}),
+        ("logger_kwargs", {"sinks": ["tensorboard"]}),
+    ],
+)
+def test_what_stays_in_the_run_needs_no_trust(downloads, capsys, monkeypatch, key, value):
+    monkeypatch.setattr("spinup.runs.sinks._import", lambda package, module: None)
+    said = downloads(capsys, env="NoSuchEnv-v0", **{key: value})
+    assert "there is no environment" in said
+
+
+@pytest.mark.parametrize("value", [5, None, [], ["slurm"], {"a": 1}, "Slurm", True])
+@pytest.mark.parametrize("key", ["executor", "track", "logger_kwargs:sinks"])
+def test_what_is_no_executor_or_sink_is_one_sentence(downloads, capsys, key, value):
+    downloads(capsys, env="NoSuchEnv-v0", **{key: value})
+
+
+def test_an_executor_and_a_sink_that_the_user_typed_need_no_trust(downloads, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("spinup.cli.plan.check_sinks", asked.append)
+    words = ["--executor", "slurm", "--track", "wandb"]
+    said = downloads(capsys, *words, env="NoSuchEnv-v0", executor="ray", track="tensorboard")
+    assert "there is no environment" in said and asked == [["wandb"]]
+    said = downloads(capsys, "--trust", env="NoSuchEnv-v0", executor="slurm", track="wandb")
+    assert "there is no environment" in said and asked == [["wandb"]] * 2
 
 
 def test_a_preset_cannot_trust_itself(downloads, capsys):

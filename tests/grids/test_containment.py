@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,58 @@ def test_names_with_folders_and_signs_stay_inside(name):
     path = setup_logger_kwargs(name, 3, "data")["output_dir"]
     assert path == os.path.join("data", name, f"{name}_s3")
     assert os.path.normpath(path).startswith("data" + os.sep)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            " ",
+            ".",
+            "..",
+            "../x",
+            "../../x",
+            "a/x",
+            "/tmp/x",
+            "a\\x",
+            "a/",
+            "a\0b",
+            ".lock",
+            ".x",
+        )
+    ],
+)
+def test_a_table_does_not_leave_the_run_directory(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpinupError, match="output_fname"):
+        Logger(output_dir="run", output_fname=name)
+    content = {"env": "CartPole-v1", "logger_kwargs": {"output_fname": name}}
+    (tmp_path / "preset.json").write_text(json.dumps(content))
+    for trust in ([], ["--trust"]):
+        assert run.main(["ppo", "--config", "preset.json", *trust]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "output_fname" in said
+    assert os.listdir(tmp_path) == ["preset.json"]
+
+
+def test_a_table_is_named_by_text_or_a_path(tmp_path):
+    for wrong in (None, 5, b"x"):
+        with pytest.raises(SpinupError, match="plain name"):
+            Logger(output_dir=tmp_path, output_fname=wrong)
+    Logger(output_dir=tmp_path, output_fname=Path("log.1.txt")).close()
+    assert (tmp_path / "log.1.txt").is_file()
+
+
+@pytest.mark.parametrize("name", ["n*", "n?tes.txt", "[n]otes.txt", "*"])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_signs_in_the_name_of_a_table_match_no_other_files(tmp_path, name, overwrite):
+    (tmp_path / "notes.txt").write_text("mine")
+    for value in (1, 2):
+        logger = Logger(tmp_path, output_fname=name, overwrite=overwrite)
+        logger.log_tabular("Epoch", value)
+        logger.dump_tabular()
+        logger.close()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / name).read_text() == "Epoch\n2\n"
+    assert (tmp_path / ".old" / "001" / name).is_file() is not overwrite

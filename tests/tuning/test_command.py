@@ -128,6 +128,106 @@ def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
     assert "This command continues the study" in said and "pi_lr=log:1e-3:1e-1" in said
 
 
+@pytest.fixture
+def edited(monkeypatch, capsys, tmp_path):
+    """A study that has just begun; `edited(edit, hashed)` changes its record and continues it."""
+
+    def interrupted(title, jobs, more=None, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spinup.tuning.launching.launch", interrupted)
+    assert run.main(TINY.split()) == 130
+    (tmp_path / "trap_of_a_study.py").write_text("import pathlib\npathlib.Path('imported').touch()")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    path = Path("data/tune_reinforce_CartPole-v1/study.json")
+
+    def go_on(edit, hashed=True):
+        record = json.loads(path.read_text())
+        edit(record)
+        if not hashed:
+            del record["sha256"]
+        path.write_text(json.dumps(record))
+        before = {p: p.is_file() and p.read_bytes() for p in tmp_path.rglob("*")}
+        capsys.readouterr()
+        code = run.main(TINY.split())
+        if code == 2:
+            assert {p: p.is_file() and p.read_bytes() for p in tmp_path.rglob("*")} == before
+        assert not Path("imported").exists()
+        return code, capsys.readouterr().err
+
+    return go_on
+
+
+def in_a_trial(**values):
+    return lambda record: record["trials"][1]["values"].update(values)
+
+
+def renamed(name):
+    return lambda record: record["trials"][1].update(name=name)
+
+
+def whole(**content):
+    return lambda record: record.update(content)
+
+
+DEEP = json.loads("[" * 900 + "]" * 900)
+
+
+@pytest.mark.parametrize(
+    ("edit", "mentions"),
+    [
+        (in_a_trial(env_name="trap_of_a_study:Env-v0"), "the arguments of the space"),
+        (in_a_trial(**{"logger_kwargs:output_dir": "elsewhere"}), "the arguments of the space"),
+        (in_a_trial(steps_per_epoch=100), "the arguments of the space"),
+        (lambda r: r["trials"][1]["values"].pop("gamma"), "the arguments of the space"),
+        (lambda r: r["trials"][0]["values"].update(gamma=0.9), "default does not set"),
+        (in_a_trial(pi_lr=0.5), "pi_lr of trial-01 is not in log:1e-3:1e-1"),
+        (in_a_trial(pi_lr=0.0123456789), "pi_lr of trial-01 is not in"),
+        (in_a_trial(pi_lr=float("nan")), "pi_lr of trial-01 is not in"),
+        (in_a_trial(pi_lr="0.01"), "pi_lr of trial-01 is not in"),
+        (in_a_trial(pi_lr=True), "pi_lr of trial-01 is not in"),
+        (in_a_trial(pi_lr=None), "pi_lr of trial-01 is not in"),
+        (in_a_trial(pi_lr=DEEP), "pi_lr of trial-01 is not in|cannot be read"),
+        (in_a_trial(gamma=0.95), "gamma of trial-01 is not in 0.9,0.99"),
+        (in_a_trial(gamma=["trap_of_a_study:Env-v0"]), "gamma of trial-01 is not in"),
+        (renamed("trial-02"), "has the name 'trial-02', not 'trial-01'"),
+        (renamed("default"), "has the name 'default'"),
+        (renamed("../../x"), r"has the name '\.\./\.\./x'"),
+        (whole(trials=[]), "there are 0 configurations"),
+        (lambda r: r["trials"].extend(r["trials"]), "there are 8 configurations"),
+        (whole(trials={}), "not the record of a study"),
+        (whole(trials=[{"name": 1, "values": {}}]), "not the record of a study"),
+        (whole(trials=[{"name": "default", "values": []}]), "not the record of a study"),
+        (whole(trials=[float("nan")]), "not the record of a study"),
+        (whole(rungs={}), "not the record of a study"),
+        (whole(rungs=[5]), "a rung has other configurations"),
+        (whole(rungs=[{"continue": 5}]), "a rung has other configurations"),
+        (whole(rungs=[{"continue": [["default"]]}]), "a rung has other configurations"),
+        (whole(rungs=[{"continue": ["../x"]}]), "a rung has other configurations"),
+        (whole(rungs=[{"continue": ["default", "default"]}]), "a rung has other configurations"),
+        (whole(settings=[]), "not the record of a study"),
+        (lambda r: r["settings"].update(eta=DEEP), "other settings|cannot be read"),
+        (lambda r: r["settings"].update(eta=float("nan")), "other settings"),
+    ],
+)
+def test_an_edited_study_is_one_sentence_and_nothing_happens(edited, edit, mentions):
+    code, said = edited(edit, hashed=False)
+    assert code == 2 and re.fullmatch(r"spinup: .+\n", said)
+    assert re.search(mentions, said), said
+    code, said = edited(lambda record: record.update(sha256=[]))
+    assert code == 2 and "study.json was changed after the study wrote it" in said
+
+
+def test_a_study_is_not_continued_with_another_value_of_its_space(edited):
+    code, said = edited(in_a_trial(pi_lr=0.005))
+    assert code == 2 and re.fullmatch("spinup: .+does not match its hash.+\n", said)
+
+
+def test_a_study_of_an_earlier_version_without_a_hash_goes_on(edited):
+    assert edited(lambda record: None, hashed=False)[0] == 130
+    assert edited(lambda record: record.pop("command"), hashed=False)[0] == 130
+
+
 def test_slurm_submits_a_rung_and_the_same_command_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     line = [*TINY.split(), "--executor", "slurm"]

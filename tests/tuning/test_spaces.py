@@ -8,6 +8,7 @@ import pytest
 
 from spinup import registry
 from spinup.cli.tune import _space
+from spinup.runs.arguments.config import as_json
 from spinup.tuning import sampling
 from spinup.tuning.spaces import SHIPPED, read_space
 from spinup.utils.errors import SpinupError
@@ -116,6 +117,30 @@ def test_every_algorithm_has_a_space_that_its_function_accepts(algo):
     space = _space(function, algo, None, "pytorch")
     assert len(space) >= 2
     assert {d.key for d in space} == set(json.loads(SHIPPED.read_text())[algo])
+
+
+@pytest.mark.parametrize("algo", json.loads(SHIPPED.read_text()))
+def test_every_value_of_a_space_comes_back_from_its_record(algo):
+    function = registry.load(algo, "pytorch")
+    words = ["ac_kwargs:activation=Tanh,ReLU", "gamma=0.999:0.99995", "hid=8,16"]
+    space = [d for given in (None, words) for d in _space(function, algo, given, "pytorch")]
+    space += read_space(["odd=0.00012345678:0.012345678", "k=int:1:3"], lambda key, value: value)
+    positions = [0.0, 1.0, *np.random.default_rng(0).random(300)]
+    for dimension in space:
+        for value in {str(v): v for v in map(dimension.at, positions)}.values():
+            found = dimension.restored(json.loads(json.dumps(as_json(value))))
+            assert found == value and type(found) is type(value)
+
+
+def test_values_of_other_kinds_are_none_of_a_space():
+    words = ["a=0.1:0.3", "k=int:1:3", "choice=1,2", "switch=True,False"]
+    a, k, choice, switch = read_space(words, lambda key, value: value)
+    wrong = [(a, (1, 0.31, "0.2", True, math.nan, None, [0.2])), (k, (2.0, 4, True, "2", None))]
+    wrong += [(choice, (1.0, True, 3, "1", None)), (switch, (1, 0.0, "True", None))]
+    for dimension, values in wrong:
+        for value in values:
+            with pytest.raises(ValueError, match="no such value"):
+                dimension.restored(value)
 
 
 @pytest.mark.parametrize("sampler", sampling.PLAIN)

@@ -227,6 +227,59 @@ def test_a_run_without_its_last_save_is_completed(study_in, run_here, tmp_path):
     assert whole == {p.name: p.read_bytes() for p in (run / "pyt_save").iterdir() if p.is_file()}
 
 
+def flatter(run):
+    """Change the returns in a run's table."""
+    path = run / "progress.txt"
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    place = lines[0].index("AverageEpRet")
+    for row in lines[1:]:
+        row[place] = "500.0"
+    path.write_text("".join("\t".join(line) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_changed_table_decides_nothing(study_in, tmp_path, asynchronous):
+    options = {"asynchronous": asynchronous}
+    result = report.finish(study_in(tmp_path / "s", **options))
+    study = study_in(tmp_path / "s", **options)
+    loser = next(name for name in study.trials if name not in study.rungs[-1]["scores"])
+    places = [("tuning", loser, 0), ("tuning", result["winner"], 0), ("test", DEFAULT, 1001)]
+    before = (tmp_path / "s" / "report.json").read_bytes()
+    for run in (study.run_of(*place) for place in places):
+        flatter(run)
+        with pytest.raises(SpinupError, match="does not match its hash") as refused:
+            report.finish(study_in(tmp_path / "s", **options))
+        assert str(refused.value).startswith(f"{run}: ") and "\n" not in str(refused.value)
+        assert (tmp_path / "s" / "report.json").read_bytes() == before
+        shutil.rmtree(run)  # as the error advises
+        assert report.finish(study_in(tmp_path / "s", **options)) == result
+
+
+def test_a_table_that_is_changed_between_rungs_ends_the_study(study_in, run_here, tmp_path):
+    def changes(title, jobs, more=None):
+        failures = run_here(title, jobs)
+        flatter(Path(jobs[1].output_dir))
+        return failures
+
+    with pytest.raises(SpinupError, match=r"trial-01_s0: progress\.txt was changed"):
+        study_in(tmp_path / "s", launch=changes).tune()
+    assert json.loads((tmp_path / "s" / "study.json").read_text())["rungs"] == []
+
+
+def test_no_file_of_a_study_is_written_through_a_link(study_in, tmp_path):
+    study = study_in(tmp_path / "s")
+    study.tune()
+    theirs = tmp_path / "theirs"
+    theirs.write_text("precious")
+    names = ("study.json", "report.md", "report.json", "preset.json", "rungs.png")
+    for name in names:
+        (tmp_path / "s" / name).unlink(missing_ok=True)
+        (tmp_path / "s" / name).symlink_to(theirs)
+    figure.draw(study, report.finish(study))
+    assert theirs.read_text() == "precious"
+    assert not any((tmp_path / "s" / name).is_symlink() for name in names)
+
+
 def test_what_a_killed_first_save_left_is_not_in_the_way(study_in, tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / ".tmp-study.json-123-abcd").write_text("{")
