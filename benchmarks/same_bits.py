@@ -2,19 +2,21 @@
 
     python benchmarks/same_bits.py                      # against the last commit
     python benchmarks/same_bits.py --old 90c8b06        # against another one
-    python benchmarks/same_bits.py --only ppo sac       # cases whose names start with these
-    python benchmarks/same_bits.py --compiled           # also compiled updates (minutes)
+    python benchmarks/same_bits.py --only ppo tf1       # cases whose names start with these
+    python benchmarks/same_bits.py --compiled           # also compiled updates
+    python benchmarks/same_bits.py --allow-diagnostics td3:TargMean,TargStd
 
-Every case trains the same few epochs with both trees, each in its own interpreter, and compares
-`progress.txt` (without the Time column) and the weights, byte for byte. Then this tree resumes a
-run that the older tree started, which must end like a run that was never interrupted. The exit code
-is 1 if anything differs.
+Every case trains the same few epochs with both trees, each in its own interpreter. Then this tree
+resumes the older tree's run from the checkpoint before the last, which must end like a run that was
+never interrupted. `progress.txt`, `diagnostics.txt`, the weights and `config.json` are compared
+exactly, but for `TIMES` and `SETTINGS` below. The exit code is 1 if anything differs.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# What equal runs may differ in: columns of the tables, and keys of config.json (`logger_kwargs`
+# contains the output directory).
+TIMES = ("Time", "StepsPerSec")
+SETTINGS = ("logger_kwargs", "resume", "spinup_version")
 
 ON = {"steps_per_epoch": 400, "epochs": 3, "max_ep_len": 150, "save_freq": 1, "seed": 5}
 OFF = {
@@ -40,13 +47,13 @@ UPDATES = {
     "updates_per_step": 0.5,
     "compile": False,
 }
-HER = {k: v for k, v in {**OFF, **UPDATES}.items() if k != "compile"}
+PLAIN = {k: v for k, v in {**OFF, **UPDATES}.items() if k != "compile"}  # HER, tf1
 NORMALIZED = {"ac_kwargs": {"normalize_obs": True, "normalize_ret": True, "orthogonal_init": True}}
 FEW = {"train_pi_iters": 5, "train_v_iters": 5}
 MINIBATCHES = {**FEW, "minibatch_size": 64, "ent_coef": 0.01, "clip_vf": 0.2, "max_grad_norm": 0.5}
 BIT_FLIP = "spinup/BitFlip-v0"
 
-# name -> algorithm, environment, arguments
+# name -> algorithm (of PyTorch, unless its name says tf1), environment, arguments
 CASES = {
     "reinforce": ("reinforce", "CartPole-v1", ON),
     "reinforce-box": ("reinforce", "Pendulum-v1", {**ON, "num_envs": 2}),
@@ -72,7 +79,7 @@ CASES = {
     "sac": ("sac", "Pendulum-v1", {**OFF, **UPDATES}),
     "sac-auto": ("sac", "Hopper-v5", {**OFF, **UPDATES, "alpha": "auto", "num_envs": 2}),
     "sac-discrete": ("sac", "CartPole-v1", {**OFF, **UPDATES, "alpha": "auto"}),
-    "dqn": ("dqn", "CartPole-v1", {**OFF, **UPDATES, "target_update_every": 7}),
+    "dqn": ("dqn", "CartPole-v1", {**OFF, **UPDATES, "anneal_lr": False, "target_update_every": 7}),
     "dqn-options": (
         "dqn",
         "CartPole-v1",
@@ -92,23 +99,38 @@ CASES = {
     "acer": ("acer", "CartPole-v1", OFF),
     "acer-envs": ("acer", "CartPole-v1", {**OFF, "num_envs": 4, "anneal_lr": True}),
     "acer-box": ("acer", "Pendulum-v1", {**OFF, "num_envs": 2}),
-    **{f"her-{base}": ("her", BIT_FLIP, {**HER, "base": base}) for base in ("dqn", "sac")},
-    "her-envs": ("her", BIT_FLIP, {**HER, "num_envs": 2, "strategy": "random"}),
+    **{f"her-{base}": ("her", BIT_FLIP, {**PLAIN, "base": base}) for base in ("dqn", "sac")},
+    "her-envs": ("her", BIT_FLIP, {**PLAIN, "num_envs": 2, "strategy": "random"}),
 }
-CASES |= {f"her-{base}": ("her", "reach", {**HER, "base": base}) for base in ("ddpg", "td3")}
+CASES |= {f"her-{base}": ("her", "reach", {**PLAIN, "base": base}) for base in ("ddpg", "td3")}
+CASES |= {
+    "tf1-vpg": ("vpg_tf1", "Hopper-v5", {**ON, "train_v_iters": 5, "shards": 2, "num_envs": 2}),
+    "tf1-trpo": ("trpo_tf1", "Pendulum-v1", {**ON, **NORMALIZED, "train_v_iters": 5}),
+    "tf1-trpo-npg": ("trpo_tf1", "CartPole-v1", {**ON, "train_v_iters": 5, "algo": "npg"}),
+    "tf1-ppo": ("ppo_tf1", "CartPole-v1", {**ON, **FEW}),
+    "tf1-ppo-options": (
+        "ppo_tf1",
+        "Hopper-v5",
+        {**ON, **NORMALIZED, **MINIBATCHES, "anneal_lr": True, "shards": 2},
+    ),
+    "tf1-ddpg": ("ddpg_tf1", "Pendulum-v1", PLAIN),
+    "tf1-td3": ("td3_tf1", "Pendulum-v1", {**PLAIN, "num_envs": 2}),
+    "tf1-sac": ("sac_tf1", "Pendulum-v1", {**PLAIN, "alpha": "auto"}),
+    "tf1-sac-discrete": ("sac_tf1", "CartPole-v1", PLAIN),
+}
 FAST = {**OFF, **UPDATES, "compile": True}
 COMPILED = {
     "compiled-ddpg": ("ddpg", "Pendulum-v1", FAST),
     "compiled-td3": ("td3", "Pendulum-v1", FAST),
     "compiled-sac": ("sac", "Pendulum-v1", {**FAST, "alpha": "auto"}),
-    "compiled-dqn": ("dqn", "CartPole-v1", {**FAST, "max_grad_norm": 0.5}),
+    "compiled-dqn": ("dqn", "CartPole-v1", {**FAST, "anneal_lr": False, "max_grad_norm": 0.5}),
 }
 
 CHILD = """
 import json, sys
 import gymnasium as gym
 import numpy as np
-from spinup import registry
+import spinup
 from spinup.envs import make_env
 
 class Reach(gym.Env):  # a point in a square that moves toward a goal
@@ -134,8 +156,9 @@ class Reach(gym.Env):  # a point in a square that moves toward a goal
     def compute_reward(self, achieved, desired, info):
         return -(np.linalg.norm(achieved - desired, axis=-1) > 0.2).astype(np.float32)
 
-algo, env_id, folder, arguments = json.loads(sys.argv[1])
-registry.load(algo, "pytorch")(
+tree, algo, env_id, folder, arguments = json.loads(sys.argv[1])
+assert spinup.__file__.startswith(tree), spinup.__file__
+getattr(spinup, algo if algo.endswith("_tf1") else f"{algo}_pytorch")(
     Reach if env_id == "reach" else lambda: make_env(env_id),
     logger_kwargs={"output_dir": folder, "quiet": True},
     **arguments,
@@ -145,8 +168,9 @@ registry.load(algo, "pytorch")(
 
 def train(tree, folder, algo, env_id, arguments):
     """Train with the package in `tree`, in a separate interpreter."""
+    given = json.dumps([str(tree), algo, env_id, str(folder), arguments])
     subprocess.run(
-        [sys.executable, "-c", CHILD, json.dumps([algo, env_id, str(folder), arguments])],
+        [sys.executable, "-c", CHILD, given],
         cwd=folder.parent,
         env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
         check=True,
@@ -156,50 +180,87 @@ def train(tree, folder, algo, env_id, arguments):
     )
 
 
-def fingerprint(folder):
-    """The table without its Time column, and the hash of the weights."""
-    rows = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    time = rows[0].index("Time")
-    table = [[cell for i, cell in enumerate(row) if i != time] for row in rows]
-    weights = (folder / "pyt_save" / "policy.safetensors").read_bytes()
-    return table, hashlib.sha256(weights).hexdigest()
+def undo_last_checkpoint(folder):
+    """Make a finished run look as if it had been killed just before its last checkpoint."""
+    shutil.rmtree(max(folder.glob("checkpoints/step-*")))
+    (folder / ".finished").unlink()
 
 
-def differences(name, case, old_tree, folder):
-    """Messages about what differs between the two trees in one case."""
-    algo, env_id, arguments = case
-    halfway = {**arguments, "epochs": arguments["epochs"] - 1}
-    # a learning-rate schedule depends on the length of the run, so a shorter run differs
-    resumable = not arguments.get("anneal_lr")
-    try:
-        train(old_tree, folder / "old", algo, env_id, arguments)
-        train(ROOT, folder / "new", algo, env_id, arguments)
-        if resumable:
-            train(old_tree, folder / "both", algo, env_id, halfway)
-            train(ROOT, folder / "both", algo, env_id, {**arguments, "resume": True})
-    except subprocess.CalledProcessError as error:
-        return [f"{name}: failed\n{error.stderr[-2000:]}"]
+def table(path):
+    """The columns of a table, by name."""
+    header, *rows = [line.split("\t") for line in path.read_text().splitlines()]
+    return dict(zip(header, zip(*rows, strict=True), strict=True))
+
+
+def contents(folder):
+    """What is compared: file -> name -> value."""
+    (weights,) = folder.glob("*_save/policy.safetensors")  # in pyt_save/ or tf1_save/
+    return {
+        "progress.txt": table(folder / "progress.txt"),
+        "diagnostics.txt": table(folder / "diagnostics.txt"),
+        "policy.safetensors": {"weights": hashlib.sha256(weights.read_bytes()).hexdigest()},
+        "config.json": json.loads((folder / "config.json").read_text()),
+    }
+
+
+def different(old, new, allowed):
+    """The names under which two dictionaries differ, other than the allowed ones."""
+    old, new = ({k: v for k, v in d.items() if k not in allowed} for d in (old, new))
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return names or (["the order"] if list(old) != list(new) else [])
+
+
+def compare(name, old, new, allow_diagnostics):
+    """Messages about what differs between two run directories."""
+    allowed = {"progress.txt": TIMES, "config.json": SETTINGS}
+    allowed["diagnostics.txt"] = (*TIMES, *allow_diagnostics)
+    old, new = contents(old), contents(new)
     found = []
-    old, new = fingerprint(folder / "old"), fingerprint(folder / "new")
-    if old[0] != new[0]:
-        found.append(f"{name}: progress.txt differs")
-    if old[1] != new[1]:
-        found.append(f"{name}: the weights differ")
-    if resumable and fingerprint(folder / "both") != new:
-        found.append(f"{name}: resuming a run of the old tree gives a different result")
+    for file in old:
+        names = different(old[file], new[file], allowed.get(file, ()))
+        if names:
+            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            found.append(f"{name}: {file} differs: {', '.join(names[:6])}{more}")
     return found
 
 
+def differences(name, case, old_tree, folder, allow_diagnostics):
+    """Messages about what differs between the two trees in one case."""
+    algo, env_id, arguments = case
+    old, new, resumed = (folder / run for run in ("old", "new", "resumed"))
+    try:
+        train(old_tree, old, algo, env_id, arguments)
+        train(ROOT, new, algo, env_id, arguments)
+        shutil.copytree(old, resumed)
+        undo_last_checkpoint(resumed)
+        train(ROOT, resumed, algo, env_id, {**arguments, "resume": True})
+    except subprocess.CalledProcessError as error:
+        return [f"{name}: failed\n{error.stderr[-2000:]}"]
+    return [
+        *compare(name, old, new, allow_diagnostics),
+        *compare(f"{name}, the old tree's run resumed", old, resumed, allow_diagnostics),
+    ]
+
+
 def main():
-    """Compare all cases, two at a time; the exit code is 1 if anything differs."""
+    """Compare all cases, several at a time; the exit code is 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--old", default="HEAD", help="commit to compare this tree with")
     parser.add_argument("--only", nargs="+", default=[], help="name prefixes of the cases to run")
     parser.add_argument("--compiled", action="store_true", help="also compiled updates")
+    parser.add_argument("--jobs", type=int, default=2, help="cases to run at a time")
+    parser.add_argument(
+        "--allow-diagnostics",
+        nargs="+",
+        default=[],
+        metavar="CASE:COLUMN,...",
+        help="columns of diagnostics.txt that may differ in cases whose names contain CASE",
+    )
     args = parser.parse_args()
     cases = {**CASES, **(COMPILED if args.compiled else {})}
     if args.only:
         cases = {n: c for n, c in {**CASES, **COMPILED}.items() if n.startswith(tuple(args.only))}
+    allowances = [allowed.split(":") for allowed in args.allow_diagnostics]
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         old_tree = Path(temporary, "tree")
@@ -208,12 +269,13 @@ def main():
             [*git, "worktree", "add", "-f", "--detach", str(old_tree), args.old], check=True
         )
         try:
-            with ThreadPoolExecutor(2) as pool:
+            with ThreadPoolExecutor(args.jobs) as pool:
                 jobs = {}
                 for name, case in cases.items():
                     folder = Path(temporary, "runs", name)
                     folder.mkdir(parents=True)
-                    jobs[name] = pool.submit(differences, name, case, old_tree, folder)
+                    allowed = [c for part, cs in allowances if part in name for c in cs.split(",")]
+                    jobs[name] = pool.submit(differences, name, case, old_tree, folder, allowed)
                 for name, job in jobs.items():
                     found = job.result()
                     failed += bool(found)
