@@ -8,14 +8,14 @@ cannot judge the run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from spinup.utils.findings import LEVELS, Finding
 from spinup_lab.parts import PARTS
 
-__all__ = ["PARTS", "Finding", "Found", "Rule", "Skip"]
+__all__ = ["LEVELS", "PARTS", "Finding", "Found", "Rule", "Skip"]
 
-LEVELS = ("error", "warning", "hint")
 PAGE = "docs/debug/doctor.md"
 
 ON_POLICY = ("reinforce", "vpg", "trpo", "ppo")
@@ -40,24 +40,6 @@ class Found:
     epochs: tuple[int, int] | None = None
     level: str | None = None
     part: str | None = None
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding about one run, as `spinup doctor --json` prints it."""
-
-    id: str
-    level: str
-    part: str
-    sentence: str
-    why: str
-    advice: str
-    page: str
-    epochs: tuple[int, int] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the finding as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Which arguments a training function gets in a probe: small networks, few steps, high rates.
 
 A function gets only those that its signature has. The values are chosen so that a correct
-algorithm learns every probe within three seconds; `tests/probing` and `make probe` check that.
+algorithm learns every probe within three seconds; `tests/lab/probe` and `make probe` check that.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spinup_lab.doctor.catalogue import RULES
-from spinup_lab.doctor.examination import apply, examinations, ill, mention
+from spinup_lab.doctor.examination import apply, examinations
 from spinup_lab.doctor.record import Record
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -425,47 +425,8 @@ def test_seeds_are_compared(tmp_path):
     assert seeds_of(tmp_path / "spread", spread)["S7"].level == "hint"
 
 
-def test_the_quick_look_reads_only_tables(tmp_path):
-    columns, config, space = healthy("ppo")
-    write(tmp_path, columns, config, space)
-    assert ill(tmp_path) == []
-    columns["LossPi"][:] = 0.03
-    write(tmp_path, columns, config, space)
-    assert [finding.id for finding in ill(tmp_path)] == ["X2"]
-
-
 def test_findings_are_plain_data(tmp_path):
     columns, config, space = healthy("ppo")
     columns["LossPi"][:] = 0.03
     finding = look(tmp_path, columns, config, space)["X2"]
     assert json.loads(json.dumps(finding.as_dict()))["epochs"] == [0, ROWS - 1]
-
-
-def test_runs_and_grids_mention_ill_runs_in_one_line(tmp_path, capsys):
-    from spinup.cli.runs import main
-
-    columns, config, space = healthy("ppo")
-    write(tmp_path / "a" / "a_s0", columns, config, space)
-    main([str(tmp_path)])
-    assert "ill" not in capsys.readouterr().out
-    columns["LossPi"][:] = 0.03
-    write(tmp_path / "b" / "b_s0", columns, config, space)
-    main([str(tmp_path)])
-    (line,) = [x for x in capsys.readouterr().out.splitlines() if "ill (" in x]
-    assert line.startswith("1 run looks ill (X2): ") and "doctor" in line and "b_s0" in line
-    columns["ClipFrac"][:] = 0.9  # not exact
-    assert mention([tmp_path / "a" / "a_s0"]) is None
-
-
-def test_the_end_of_a_grid_mentions_ill_runs(tmp_path, capsys):
-    from types import SimpleNamespace
-
-    from spinup.grids.summary import print_summary
-
-    columns, config, space = healthy("ppo")
-    columns["LossPi"][:] = 0.03
-    folder = write(tmp_path / "b" / "b_s0", columns, config, space)
-    cell = SimpleNamespace(exp_name="b")
-    job = SimpleNamespace(name="b", output_dir=str(folder), cell=cell, log=folder / "log")
-    print_summary("grid", [job], {}, 1.0)
-    assert "1 run looks ill (X2): " in capsys.readouterr().out
