@@ -27,7 +27,7 @@ import numpy as np
 from gymnasium import error, register, spaces
 from gymnasium.spaces import Space
 
-from spinup.envs.adapter import Adapter, layers
+from spinup.envs.layers import Adapter, layers
 from spinup.envs.make import make_env
 from spinup.envs.old_interface import adapt_interface
 

@@ -9,7 +9,7 @@ There are two small wrappers, each applied only where it is needed:
 - `InterfaceAdapter` (`spinup.envs.old_interface`) is for the old interface, where `step` returns
   four values and `reset` returns only an observation and takes no seed, and for objects that are
   not a `gymnasium.Env`.
-- `SpaceAdapter` (`spinup.envs.space_adapter`) converts observations to one float array (Discrete
+- `SpaceAdapter` converts observations to one float array (Discrete
   to one-hot, Dict and others flattened) and numbers discrete actions from zero.
 
 An environment that needs neither is returned unchanged, because a wrapper costs time on every step.
@@ -17,7 +17,7 @@ An environment that needs neither is returned unchanged, because a wrapper costs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -25,15 +25,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from spinup.envs.layers import Adapter, defining_class, is_trusted, layers
 from spinup.envs.spaces import observation_fault
 from spinup.utils.errors import SpinupError
-
-# Classes from these packages are known to have the new interface; users' classes are inspected.
-_TRUSTED_PACKAGES = ("gymnasium", "spinup")
-
-
-class Adapter:
-    """Marks the wrappers that `adapt_env` puts around an environment."""
 
 
 def adapt_env(env: Any) -> Any:
@@ -60,23 +54,8 @@ def adapt_env(env: Any) -> Any:
 
         env = adapt_interface(env)
     if _needs_space_adapter(env.observation_space, env.action_space):
-        from spinup.envs.space_adapter import SpaceAdapter
-
         env = SpaceAdapter(env)
     return env
-
-
-def layers(env: Any) -> Iterator[Any]:
-    """Yield `env` and everything it wraps, from the outside in, including adapters."""
-    while env is not None:
-        yield env
-        if isinstance(env, gymnasium.Wrapper | Adapter):
-            env = env.env  # type: ignore[union-attr]
-        elif isinstance(env, gymnasium.Env | VectorEnv):
-            return  # a base environment may have an unrelated attribute `env`
-        else:
-            inner = getattr(env, "env", None)
-            env = inner if hasattr(inner, "step") and hasattr(inner, "reset") else None
 
 
 def _check_is_env(env: Any) -> None:
@@ -105,17 +84,6 @@ def _is_modern(layer: Any) -> bool:
     )
 
 
-def is_trusted(cls: type) -> bool:
-    """Return whether a class is from a package whose classes have the new interface."""
-    package, _, rest = cls.__module__.partition(".")
-    return package in _TRUSTED_PACKAGES and not rest.startswith("compat")  # the old interface
-
-
-def defining_class(cls: type, method: str) -> type:
-    """Return the class, among `cls` and its bases, that defines a method."""
-    return next(base for base in cls.__mro__ if method in vars(base))
-
-
 def _needs_space_adapter(observation_space: spaces.Space, action_space: spaces.Space) -> bool:
     discrete = isinstance(action_space, spaces.Discrete | spaces.MultiDiscrete)
     if discrete and np.any(action_space.start):  # type: ignore[attr-defined]
@@ -129,3 +97,67 @@ def is_flattened(space: spaces.Space) -> bool:
         return space.shape == ()
     # Spaces unsuitable for networks (Text, Graph) are rejected by `check_spaces` with a message.
     return observation_fault(space) is None
+
+
+class SpaceAdapter(Adapter, gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
+    """Converts observations to one float32 array and numbers discrete actions from zero.
+
+    A Discrete observation becomes a one-hot vector; MultiDiscrete, MultiBinary, Dict and Tuple are
+    flattened in Gymnasium's order. A Box of any shape but () keeps its shape and dtype.
+    Networks number discrete actions from 0; for action `a`, the environment receives `start + a`.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
+        self._raw = env.observation_space
+        self._convert: Callable[[Any], Any] | None = None
+        if is_flattened(self._raw):
+            self._convert = (
+                self._one_hot if isinstance(self._raw, spaces.Discrete) else self._flatten
+            )
+            flat = spaces.flatten_space(self._raw)
+            assert isinstance(flat, spaces.Box)
+            with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
+                low, high = flat.low.astype(np.float32), flat.high.astype(np.float32)
+            self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        actions = env.action_space
+        self._start: Any = None
+        if isinstance(actions, spaces.Discrete) and actions.start != 0:
+            self._start = int(actions.start)
+            self.action_space = spaces.Discrete(int(actions.n))
+        elif isinstance(actions, spaces.MultiDiscrete) and np.any(actions.start):
+            self._start = actions.start.copy()
+            self.action_space = spaces.MultiDiscrete(actions.nvec, dtype=actions.dtype.type)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and convert the observation."""
+        o, info = self.env.reset(seed=seed, options=options)
+        return (o if self._convert is None else self._convert(o)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Shift the action, step the environment and convert the observation."""
+        if self._start is not None:
+            action = action + self._start
+        o, r, terminated, truncated, info = self.env.step(action)
+        if self._convert is not None:
+            o = self._convert(o)
+        return o, r, terminated, truncated, info
+
+    def _one_hot(self, o: Any) -> np.ndarray:
+        space = self._raw
+        assert isinstance(space, spaces.Discrete)
+        index = int(o) - int(space.start)
+        if not 0 <= index < space.n:  # a negative index would silently select another state
+            raise SpinupError(
+                f"the environment returned the observation {o}, which is not in its "
+                f"observation space {space}: correct one of them"
+            )
+        vector = np.zeros(int(space.n), dtype=np.float32)
+        vector[index] = 1.0
+        return vector
+
+    def _flatten(self, o: Any) -> np.ndarray:
+        return np.asarray(spaces.flatten(self._raw, o), dtype=np.float32)

@@ -29,8 +29,8 @@ from ale_py.roms import get_all_rom_ids, get_rom_path
 from gymnasium.utils import EzPickle
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from spinup.envs.adapter import layers
 from spinup.envs.game_arguments import check_count, check_flag, check_probability
+from spinup.envs.layers import layers
 from spinup.parallel.launch import physical_cores
 from spinup.parallel.mpi import num_procs, proc_id
 from spinup.utils.errors import SpinupError, nearest

@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import vector
 
-from spinup.envs.adapter import layers
+from spinup.envs.layers import layers
 from spinup.utils.seeding import global_state, same_global_state, set_global_state
 
 __all__ = ["Kept"]

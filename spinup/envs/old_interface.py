@@ -22,7 +22,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.adapter import Adapter, defining_class, is_trusted, layers
+from spinup.envs.layers import Adapter, defining_class, is_trusted, layers
 from spinup.envs.spaces import name_of
 from spinup.utils.errors import SpinupError
 

@@ -140,7 +140,7 @@ class Streams:
     @property
     def frame_stack(self) -> int:
         """How many frames make up one observation; 1 if it is not a stack of frames."""
-        from spinup.envs.stacks import frame_stack
+        from spinup.envs.layers import frame_stack
 
         return frame_stack(self.envs[0])
 

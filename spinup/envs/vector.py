@@ -15,9 +15,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from spinup.envs.keeping import Kept
+from spinup.envs.layers import frame_stack
 from spinup.envs.record import env_record
 from spinup.envs.spaces import stored_dtype
-from spinup.envs.stacks import frame_stack
 from spinup.envs.streams import pop
 from spinup.utils.errors import SpinupError
 

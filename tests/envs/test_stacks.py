@@ -15,7 +15,7 @@ from gymnasium.wrappers import (
 )
 
 from spinup.envs.adapter import adapt_env
-from spinup.envs.stacks import frame_stack
+from spinup.envs.layers import frame_stack
 from spinup.envs.streams import make_streams
 
 
