@@ -27,9 +27,9 @@ from spinup import registry, user_config
 from spinup.algos.common.replay import _CHUNK_BYTES
 from spinup.cli.flags import arguments
 from spinup.envs.adapter import adapt_env
-from spinup.envs.layers import frame_stack
 from spinup.envs.record import env_record
-from spinup.envs.spaces import act_dtype, action_shape, is_image, stored_dtype, transition_bytes
+from spinup.envs.spaces import act_dtype, action_shape, is_image, stored_dtype
+from spinup.envs.stacks import frame_stack, transition_bytes
 from spinup.grids.cells import Cell, Job, decide
 from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
 from spinup.runs.arguments.domains import Number

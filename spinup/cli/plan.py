@@ -487,8 +487,9 @@ def try_env(env_name: str, env_kwargs: Mapping[str, Any] | None) -> Any:
 def check_env(row: registry.Algorithm, env: Any) -> None:
     """Raise SpinupError unless an algorithm can learn in this environment."""
     from spinup.envs.adapter import adapt_env
+    from spinup.envs.bounds import check_bounds
     from spinup.envs.goals import Goals
-    from spinup.envs.spaces import check_bounds, check_spaces
+    from spinup.envs.spaces import check_spaces
 
     seen = adapt_env(env)
     check_spaces(row.name, seen.observation_space, seen.action_space, row.action_spaces)

@@ -14,20 +14,20 @@ from spinup.envs.registration import PROBES, register
 
 if TYPE_CHECKING:
     from spinup.envs.adapter import adapt_env as adapt_env
+    from spinup.envs.bounds import require_finite_bounds as require_finite_bounds
     from spinup.envs.make import make_env as make_env
     from spinup.envs.make import resolve_env_id as resolve_env_id
     from spinup.envs.record import env_record as env_record
     from spinup.envs.space_json import space_from_json as space_from_json
     from spinup.envs.space_json import space_to_json as space_to_json
     from spinup.envs.spaces import check_spaces as check_spaces
-    from spinup.envs.spaces import require_finite_bounds as require_finite_bounds
 
 _MODULES = {
     "adapt_env": "adapter",
     "check_spaces": "spaces",
     "env_record": "record",
     "make_env": "make",
-    "require_finite_bounds": "spaces",
+    "require_finite_bounds": "bounds",
     "resolve_env_id": "make",
     "space_from_json": "space_json",
     "space_to_json": "space_json",

@@ -25,20 +25,15 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import env_checker
 
-from spinup.envs.adapter import SpaceAdapter, adapt_env
+from spinup.envs.adapter import adapt_env
+from spinup.envs.bounds import single_valued, unbounded
 from spinup.envs.findings import EnvFinding, finding
 from spinup.envs.first_steps import ReturnFault, hook, unhook
 from spinup.envs.layers import layers
 from spinup.envs.make import env_maker
 from spinup.envs.old_interface import InterfaceAdapter
-from spinup.envs.spaces import (
-    is_image,
-    name_of,
-    number,
-    observation_fault,
-    single_valued,
-    unbounded,
-)
+from spinup.envs.space_adapter import SpaceAdapter
+from spinup.envs.spaces import is_image, name_of, number, observation_fault
 from spinup.utils.errors import SpinupError, one_line, printable
 from spinup.utils.seeding import global_state, same_global_state, set_global_state
 from spinup.utils.serialization_utils import short_repr

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.adapter import SpaceAdapter
 from spinup.envs.findings import EnvFinding, finding
 from spinup.envs.layers import is_trusted
+from spinup.envs.space_adapter import SpaceAdapter
 from spinup.envs.spaces import name_of
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import short_repr

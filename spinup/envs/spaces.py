@@ -1,11 +1,10 @@
-"""Checks and properties of spaces that algorithms need before training.
+"""Spaces: what an algorithm supports, what a buffer stores, and what an environment receives.
 
 check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete"))
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -56,19 +55,21 @@ def observation_fault(space: Any) -> str | None:
     return f"is or contains a {type(space).__name__}"
 
 
+def is_flattened(space: spaces.Space) -> bool:
+    """Return whether `SpaceAdapter` converts this space's observations to one array."""
+    if isinstance(space, spaces.Box):
+        return space.shape == ()
+    # Spaces unsuitable for networks (Text, Graph) are rejected by `check_spaces` with a message.
+    return observation_fault(space) is None
+
+
 def check_spaces(
     algo: str, observation_space: Any, action_space: Any, allowed: tuple[str, ...]
 ) -> None:
     """Reject spaces that `algo` does not support, before training.
 
-    Args:
-        algo: the algorithm's name, for the message.
-        observation_space: the environment's observation space, before or after `adapt_env`.
-        action_space: the environment's action space.
-        allowed: kinds of action spaces the algorithm supports, e.g. `("Box", "Discrete")`.
-
-    Raises:
-        SpinupError: names the algorithm, the space and the supported spaces.
+    `allowed` names the kinds of action spaces that it supports, e.g. `("Box", "Discrete")`. The
+    error names the algorithm, the space and the supported spaces.
     """
     fault = observation_fault(observation_space)
     if fault:
@@ -77,12 +78,8 @@ def check_spaces(
             f"it supports {OBSERVATIONS} spaces with at least one element"
         )
 
-    kind = type(action_space).__name__
-    # A subclass of Box is a Box.
-    kinds = [name for name in allowed if isinstance(action_space, getattr(spaces, name))]
-    fault = None
-    if not kinds:
-        fault = f"is a {kind}"
+    if not any(isinstance(action_space, getattr(spaces, name)) for name in allowed):
+        fault = f"is a {type(action_space).__name__}"
     elif isinstance(action_space, spaces.Box):
         if action_space.dtype.kind != "f":
             fault = f"holds {action_space.dtype} values"
@@ -96,68 +93,6 @@ def check_spaces(
             f"{algo} cannot use the action space {name_of(action_space)}, which {fault}: "
             f"it supports {supported} actions with at least one element"
         )
-
-
-# ---------------------------------------------------------------------------------------------
-# What an algorithm needs of continuous actions
-# ---------------------------------------------------------------------------------------------
-
-# Off-policy algorithms whose policy over a Box is a density.
-DENSITIES = ("sac", "acer")
-
-
-def unbounded(space: spaces.Box) -> np.ndarray:
-    """Return the dimensions without finite bounds, as indices of the flattened space.
-
-    Bounds so wide that their difference overflows float32 count as infinite, because the squashing
-    scale would be infinite (`np.finfo(np.float32).max` is a common way to write "no bound").
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = space.high.astype(np.float32) - space.low.astype(np.float32)
-    return np.flatnonzero(~np.isfinite(width))
-
-
-def single_valued(space: spaces.Box) -> np.ndarray:
-    """Return the dimensions that have only one value, as indices of the flattened space."""
-    return np.flatnonzero(space.high <= space.low)
-
-
-def check_bounds(algo: str, space: spaces.Box) -> None:
-    """Reject a Box that the off-policy algorithm `algo` cannot learn in."""
-    require_finite_bounds(algo, space)
-    if algo in DENSITIES:
-        require_width(algo, space)
-
-
-def require_finite_bounds(algo: str, space: spaces.Box) -> None:
-    """Reject a Box with infinite bounds, for algorithms that squash actions into the bounds."""
-    for i in unbounded(space)[:1]:
-        raise SpinupError(
-            f"{algo} scales its actions to the bounds of the action space, but dimension {i} of "
-            f"{name_of(space)} is unbounded ([{space.low.ravel()[i]}, {space.high.ravel()[i]}]): "
-            "give the space finite bounds, for example with gymnasium.wrappers.RescaleAction "
-            "or in the environment itself"
-        )
-
-
-def require_width(algo: str, space: spaces.Box) -> None:
-    """Reject a dimension with a single value, for policies that need a density over it."""
-    for i in single_valued(space)[:1]:
-        raise SpinupError(
-            f"{algo} needs a density over its actions, but dimension {i} of {name_of(space)} has "
-            f"only one value ({space.low.ravel()[i]}): remove it from the action space"
-        )
-
-
-def check_log_std(space: Any, value: Any) -> None:
-    """Reject a `log_std_init` that is no sensible number, or where actions have no deviation."""
-    if not isinstance(space, spaces.Box):
-        raise SpinupError(
-            f"log_std_init={value!r} is for actions in a Box, but the action space is "
-            f"{name_of(space)}: leave it out"
-        )
-    if not isinstance(value, int | float) or not -20 <= value <= 5:
-        raise SpinupError(f"log_std_init={value!r} must be a number from -20 to 5, usually -2 to 0")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -185,25 +120,6 @@ def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
 def act_dtype(space: spaces.Space[Any]) -> Any:
     """Return the dtype of stored actions: float32 for continuous ones, otherwise integers."""
     return np.float32 if isinstance(space, spaces.Box) else np.int64
-
-
-# Frames that a replay buffer has room for, per transition whose observations are stacks of them:
-# one, and some more for the beginnings and ends of episodes.
-FRAMES_PER_TRANSITION = 33 / 32
-
-
-def transition_bytes(observation_space: Any, action_space: Any, frame_stack: int = 1) -> int:
-    """Return the size in bytes of one transition `obs, act, rew, obs2, done` in a replay buffer.
-
-    If an observation is a stack of frames, each frame is stored once, and a transition refers to
-    the frames of `obs` and `obs2`.
-    """
-    obs = math.prod(observation_space.shape) * stored_dtype(observation_space).itemsize
-    act = math.prod(action_shape(action_space)) * np.dtype(act_dtype(action_space)).itemsize
-    both = 2 * obs
-    if frame_stack > 1:
-        both = int(obs // frame_stack * FRAMES_PER_TRANSITION) + 8 * frame_stack + 8
-    return both + act + 4 + 1  # rew is a float32, done a bool
 
 
 # ---------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ import numpy as np
 
 from spinup.envs.adapter import adapt_env
 from spinup.envs.keeping import Kept
-from spinup.envs.layers import frame_stack
 from spinup.envs.record import env_record
+from spinup.envs.stacks import frame_stack
 from spinup.envs.streams import Streams
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import seed_globals

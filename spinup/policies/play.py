@@ -150,7 +150,7 @@ def _made_again(env: Any) -> Any:
     import gymnasium
 
     from spinup.envs import adapt_env
-    from spinup.envs.adapter import SpaceAdapter
+    from spinup.envs.space_adapter import SpaceAdapter
 
     inside = env.env if isinstance(env, SpaceAdapter) else env
     spec = getattr(inside, "spec", None)

@@ -32,8 +32,8 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
-from spinup.envs.spaces import check_bounds, check_spaces, transition_bytes
-from spinup.envs.streams import make_streams, one_env
+from spinup.envs.make_streams import make_streams, one_env
+from spinup.envs.spaces import check_spaces
 from spinup.parallel.mpi import (
     Shards,
     abort,
@@ -290,6 +290,8 @@ class Run:
                 self.algo, streams.observation_space, streams.action_space, row.action_spaces
             )
             if not row.on_policy and isinstance(streams.action_space, spaces.Box):
+                from spinup.envs.bounds import check_bounds
+
                 # noise is in units of the action range, and initial actions are uniform within it
                 check_bounds(self.algo, streams.action_space)
             if self.steps_per_shard % streams.num_envs:
@@ -319,6 +321,7 @@ class Run:
             )
         if self.row.on_policy:
             return
+        from spinup.envs.stacks import transition_bytes
         from spinup.utils.memory import check_memory
 
         planned = min(int(self.config["replay_size"]), self.planned_steps)

@@ -11,9 +11,9 @@ from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from spinup.envs import adapt_env, make_env
-from spinup.envs.adapter import SpaceAdapter
 from spinup.envs.layers import layers
 from spinup.envs.old_interface import InterfaceAdapter
+from spinup.envs.space_adapter import SpaceAdapter
 from spinup.utils.errors import SpinupError
 
 BOX = spaces.Box(-10.0, 10.0, (2,), np.float32)

@@ -8,9 +8,10 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinup.envs.bounds import require_finite_bounds, require_width
 from spinup.envs.old_interface import convert_space
 from spinup.envs.space_json import space_from_json, space_to_json
-from spinup.envs.spaces import check_spaces, is_image, require_finite_bounds, require_width
+from spinup.envs.spaces import check_spaces, is_image
 from spinup.utils.errors import SpinupError
 
 

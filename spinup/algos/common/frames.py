@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from spinup.algos.common.replay import Field, Ring
-from spinup.envs.spaces import FRAMES_PER_TRANSITION
+from spinup.envs.stacks import FRAMES_PER_TRANSITION
 from spinup.utils.errors import SpinupError
 
 STACKS = ("obs", "obs2")  # the fields that are stacks of frames

@@ -14,7 +14,7 @@ from spinup.algos.common.frames import FrameRing, frame_ring
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
 from spinup.algos.common.replay import ReplayBuffer, Ring
-from spinup.envs.spaces import transition_bytes
+from spinup.envs.stacks import transition_bytes
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 from spinup.utils.errors import SpinupError
 

@@ -16,7 +16,7 @@ from spinup.algos.common import replay
 from spinup.algos.common.replay import ReplayBuffer, Ring, check_count
 from spinup.algos.pytorch.common import buffers
 from spinup.envs import make_env
-from spinup.envs.spaces import transition_bytes
+from spinup.envs.stacks import transition_bytes
 from spinup.utils import memory
 from spinup.utils.errors import SpinupError
 

@@ -26,7 +26,8 @@ from spinup.algos.pytorch.common.qnets import (
     MLPScaledGaussianActor,
     bounds,
 )
-from spinup.envs.spaces import check_bounds, stored_dtype
+from spinup.envs.bounds import check_bounds
+from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
 
 __all__ = [

@@ -89,7 +89,7 @@ class MLPActorCritic(nn.Module):
             self.q1 = MLPDiscreteQFunction(*sizes, for_q1)
             self.q2 = MLPDiscreteQFunction(*sizes, for_q2)
         else:
-            from spinup.envs.spaces import check_bounds
+            from spinup.envs.bounds import check_bounds
 
             check_bounds("sac", action_space)
             sizes = (obs_dim, int(np.prod(action_space.shape)), hidden_sizes, activation)

@@ -14,7 +14,7 @@ from spinup.algos.pytorch.common.layers import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, shared_layers
-from spinup.envs.spaces import require_finite_bounds
+from spinup.envs.bounds import require_finite_bounds
 
 __all__ = [
     "Box",

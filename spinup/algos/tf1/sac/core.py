@@ -118,7 +118,7 @@ def mlp_actor_critic(
             pi, _, logp_pi = mlp_categorical_policy(x, a, *sizes, action_space)
             mu = known(pi).mode
         elif policy is None:
-            from spinup.envs.spaces import check_bounds
+            from spinup.envs.bounds import check_bounds
 
             check_bounds("sac", action_space)
             mu, pi, logp_pi = mlp_squashed_policy(x, *sizes, action_space)

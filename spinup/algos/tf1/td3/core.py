@@ -14,7 +14,7 @@ from spinup.algos.tf1.common.layers import (
     placeholders,
 )
 from spinup.algos.tf1.common.qnets import mlp_deterministic_policy, mlp_q_function
-from spinup.envs.spaces import require_finite_bounds
+from spinup.envs.bounds import require_finite_bounds
 from spinup.utils.tf import tf
 
 __all__ = [
