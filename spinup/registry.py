@@ -27,7 +27,6 @@ from spinup.utils.errors import SpinupError, nearest, one_line
 if TYPE_CHECKING:
     from importlib import metadata
 
-GROUP = "spinup.algorithms"  # of entry points
 # Package that failed to import -> package to install with pip.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
@@ -257,7 +256,7 @@ def _entry_points_on(path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
     """Read the metadata of all packages on Python's search path, which is `path`, once."""
     from importlib import metadata
 
-    return tuple(metadata.entry_points(group=GROUP))
+    return tuple(metadata.entry_points(group="spinup.algorithms"))
 
 
 def _load(entry: metadata.EntryPoint) -> Algorithm:
