@@ -29,9 +29,9 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def is_trusted(cls: type) -> bool:
-    """Return whether a class is from a package whose classes are known to have the new interface."""
+    """Return whether a class comes from a package that has the new interface throughout."""
     package, _, rest = cls.__module__.partition(".")
-    return package in ("gymnasium", "spinup") and not rest.startswith("compat")  # the old interface
+    return package in ("gymnasium", "spinup") and not rest.startswith("compat")  # which is old
 
 
 def defining_class(cls: type, method: str) -> type:
