@@ -171,12 +171,12 @@ def _play(env: Any, steps: int, seed: int) -> Iterator[_Episode]:
                 break
 
 
-def _difference(env: Any, episode: _Episode, acts: Sequence[Any] | None = None) -> str | None:
-    """Play an episode again; return what differs first ('observation', 'reward') or None."""
+def _difference(env: Any, episode: _Episode, acts: Sequence[Any]) -> str | None:
+    """Play an episode again, with `acts`; return what differs first ('observation', 'reward') or None."""
     obs = env.reset(seed=episode.seed)[0]
     if not np.array_equal(obs, episode.obs[0]):
         return "observation"
-    for t, act in enumerate((episode.acts if acts is None else acts)[:REPLAYED]):
+    for t, act in enumerate(acts[:REPLAYED]):
         obs, rew, terminated, truncated, _ = env.step(copy.deepcopy(act))
         if not np.array_equal(obs, episode.obs[t + 1]):
             return "observation"
@@ -329,12 +329,13 @@ _UNREPEATABLE = ("global random numbers", "seed", "memory")
 def _check_repetition(
     fresh: Callable[[], Any], episodes: Sequence[_Episode], drew: bool
 ) -> Iterator[Finding]:
-    later = _difference(fresh(), episodes[-1]) if len(episodes) > 1 else None
-    first = _difference(fresh(), episodes[0])
+    first, last = episodes[0], episodes[-1]
+    later = _difference(fresh(), last, last.acts) if len(episodes) > 1 else None
+    differs = _difference(fresh(), first, first.acts)
     if drew:
         yield finding("global random numbers")
-    elif first:
-        yield finding("seed", what=first)
+    elif differs:
+        yield finding("seed", what=differs)
     elif later:
         yield finding("memory of rewards" if later == "reward" else "memory")
 
