@@ -1,36 +1,24 @@
 """The plotter: what it draws is what the files say."""
 
-import importlib.util
 import json
 import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import plot_reading
+from tests.helpers.svg_reader import SvgFigure, condition
+
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from spinup.analysis import compare, curves, figures, plot
 from spinup.utils.errors import SpinupError
-
-
-def svg_reader():
-    spec = importlib.util.spec_from_file_location(
-        "svg_reader", Path(__file__).with_name("svg_reader.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def svg_figure(path, axes=1):
-    return svg_reader().SvgFigure(path, axes)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +52,6 @@ def drawn(ax):
     """Condition -> (x, y) of the lines drawn (not of the legend's handles)."""
     lines = [line for line in ax.lines if len(line.get_xdata())]
     _, labels = ax.get_legend_handles_labels()
-    condition = svg_reader().condition
     return {
         condition(label): (np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float))
         for label, line in zip(labels, lines, strict=True)
@@ -449,11 +436,11 @@ def test_a_run_that_is_named_twice_counts_once(tmp_path, again):
     tables = plot.get_all_datasets(given)
     assert [t["Unit"].iloc[0] for t in tables] == [0, 1, 2]
     plot.make_plots(given, save=tmp_path / "o.svg")
-    figure = svg_figure(tmp_path / "o.svg")
+    figure = SvgFigure(tmp_path / "o.svg")
     np.testing.assert_allclose(figure.curve(0)[1], 3.0, atol=0.01)
     np.testing.assert_allclose(figure.band(0)[2], 3.0 + np.std([1, 2, 6], ddof=1), atol=0.01)
     plot.make_plots(given, count=True, save=tmp_path / "c.svg")
-    assert len(svg_figure(tmp_path / "c.svg").legend()) == 3
+    assert len(SvgFigure(tmp_path / "c.svg").legend()) == 3
     # With two names it is meant: one line of all, another of some.
     named = plot.get_all_datasets(given, legend=["all", "some"])
     assert [t["Condition1"].iloc[0] for t in named].count("all") == 3 and len(named) > 3
@@ -467,14 +454,14 @@ def test_one_folder_may_be_a_string(tmp_path):
 def test_booleans_are_drawn_as_numbers(tmp_path):
     write_run(tmp_path / "r_s0", {**curve([1.0, 2.0, 3.0]), "Success": [False, True, True]})
     plot.make_plots([f"{tmp_path}/r"], values="Success", save=tmp_path / "o.svg")
-    np.testing.assert_allclose(svg_figure(tmp_path / "o.svg").curve(0)[1], [0, 1, 1], atol=0.01)
+    np.testing.assert_allclose(SvgFigure(tmp_path / "o.svg").curve(0)[1], [0, 1, 1], atol=0.01)
 
 
 @pytest.mark.parametrize("values", [[1e6, 1e6 + 0.5, 1e6 + 1], [1e99, 2e99], [12e3, 15e3]])
 def test_ticks_differ_whatever_the_numbers_are(tmp_path, values):
     write_run(tmp_path / "r_s0", curve(values))
     plot.make_plots([f"{tmp_path}/r"], save=tmp_path / "o.svg")
-    texts = svg_figure(tmp_path / "o.svg").texts()
+    texts = SvgFigure(tmp_path / "o.svg").texts()
     assert len(texts) == len(set(texts)) and not any("e+" in text for text in texts)
 
 
@@ -551,7 +538,7 @@ def test_the_file_shows_the_numbers_of_the_runs(tmp_path, estimator, band):
     args = [f"{tmp_path}/ppo/", f"{tmp_path}/td3/", "--est", estimator, "--band", band]
     assert plot.main([*args, "--save", str(out)]) == 0
 
-    figure = svg_figure(out)
+    figure = SvgFigure(out)
     order = figure.legend()
     assert order == {"ppo": 0, "td3": 1}
     assert {"Environment steps", "Average return"} <= set(figure.texts())
@@ -586,11 +573,11 @@ def test_the_file_shows_runs_of_different_lengths_and_grids(tmp_path):
     write_run(tmp_path / "r_s2", curve([1.0, 3.0, 5.0, 7.0, 9.0, 11.0], step=100))
     out = tmp_path / "o.svg"
     plot.make_plots([f"{tmp_path}/"], band="minmax", save=out)
-    x, y = svg_figure(out).curve(0)
+    x, y = SvgFigure(out).curve(0)
     np.testing.assert_allclose(x, [100, 150, 200, 300, 400, 500, 600], atol=0.01)
     wanted = [0.5, 4.0, 28 / 3, 20.0, 7.0, 9.0, 11.0]
     np.testing.assert_allclose(y, wanted, atol=0.01)
-    x, low, high = svg_figure(out).band(0)
+    x, low, high = SvgFigure(out).band(0)
     np.testing.assert_allclose(low, [0, 2, 3, 5, 7, 9, 11], atol=0.01)
     np.testing.assert_allclose(high, [1, 5, 15, 35, 7, 9, 11], atol=0.01)
 
@@ -611,7 +598,7 @@ def test_every_environment_has_a_titled_panel_and_lines_are_what_varies(tmp_path
     given, out = write_grid(tmp_path / "data"), tmp_path / "o.svg"
     plot.make_plots(given, save=out)
     for i, env in enumerate(("CartPole-v1", "Acrobot-v1")):
-        panel = svg_figure(out, i + 1)
+        panel = SvgFigure(out, i + 1)
         assert env in panel.texts()
         order = panel.legend()
         assert list(order) == ["pi_lr=0.001", "pi_lr=0.01"]
@@ -624,7 +611,7 @@ def test_every_environment_has_a_titled_panel_and_lines_are_what_varies(tmp_path
 def test_a_single_environment_is_the_title_of_its_figure(tmp_path):
     write_run(tmp_path / "r_s0", curve([1.0, 2.0]), env={"id": "Hopper-v5"}, algo="td3", seed=0)
     plot.make_plots([f"{tmp_path}/r"], save=tmp_path / "o.svg")
-    assert {"Hopper-v5", "td3 (1 seed)"} <= set(svg_figure(tmp_path / "o.svg").texts())
+    assert {"Hopper-v5", "td3 (1 seed)"} <= set(SvgFigure(tmp_path / "o.svg").texts())
 
 
 def test_a_legend_is_shown_as_it_is_in_every_panel(tmp_path):
@@ -632,9 +619,7 @@ def test_a_legend_is_shown_as_it_is_in_every_panel(tmp_path):
     given = [f"{tmp_path}/grid_env{i}_pi{j}/" for j in range(2) for i in range(2)]
     out = tmp_path / "o.svg"
     plot.make_plots(given, legend=["slow", "slow", "fast", "fast"], save=out)
-    assert (
-        list(svg_figure(out, 1).legend()) == list(svg_figure(out, 2).legend()) == ["slow", "fast"]
-    )
+    assert list(SvgFigure(out, 1).legend()) == list(SvgFigure(out, 2).legend()) == ["slow", "fast"]
     assert "seed" not in out.read_text()
 
 
@@ -642,16 +627,16 @@ def test_count_names_runs_by_their_seeds(tmp_path):
     given, out = write_grid(tmp_path / "data", seeds=(3, 5)), tmp_path / "o.svg"
     plot.make_plots(given, count=True, save=out)
     wanted = [f"pi_lr={lr}, seed {seed}" for lr in (0.001, 0.01) for seed in (3, 5)]
-    assert list(svg_figure(out, 2).legend()) == wanted
+    assert list(SvgFigure(out, 2).legend()) == wanted
     plot.make_plots([f"{tmp_path}/data/grid_env0_pi0"], count=True, save=out)
-    assert list(svg_figure(out).legend()) == ["seed 3", "seed 5"]
+    assert list(SvgFigure(out).legend()) == ["seed 3", "seed 5"]
 
 
 def test_runs_with_nothing_to_tell_them_apart_are_numbered(tmp_path):
     for i in range(2):
         write_run(tmp_path / f"d{i}" / "x_s0", curve([float(i), float(i)]), seed=0)
     plot.make_plots([f"{tmp_path}/d"], count=True, save=tmp_path / "o.svg")
-    assert list(svg_figure(tmp_path / "o.svg").legend()) == ["seed 0 (0)", "seed 0 (1)"]
+    assert list(SvgFigure(tmp_path / "o.svg").legend()) == ["seed 0 (0)", "seed 0 (1)"]
 
 
 @pytest.mark.parametrize("panels, shape", [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (7, (3, 3))])
@@ -708,7 +693,7 @@ def test_names_that_mean_something_to_matplotlib_are_shown_as_they_are(tmp_path)
         write_run(tmp_path / f"r{i}", curve([1.0 + i, 2.0 + i]), name)
     out = tmp_path / "o.svg"
     plot.make_plots([f"{tmp_path}/"], save=out)
-    legend = svg_figure(out).legend()
+    legend = SvgFigure(out).legend()
     assert list(legend) == ["_private", "cost_$5$_{x}", "100%", "a<b&c"]
 
 
@@ -858,7 +843,7 @@ def test_broken_runs_are_named_in_one_line_each_and_do_not_stop_the_rest(tmp_pat
     (data / "gone_s0" / "progress.txt").symlink_to("nowhere")
     out = tmp_path / "o.svg"
     assert plot.main([f"{data}/", "--save", str(out)]) == 0
-    assert list(svg_figure(out).legend()) == ["deep", "going", "good"]
+    assert list(SvgFigure(out).legend()) == ["deep", "going", "good"]
     lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith("plot: ") for line in lines)
     for name in ("going", "pickled", "noise", "empty", "deep", "pipe", "gone", "words"):
@@ -875,9 +860,9 @@ def test_one_experiment_in_two_folders_is_one_line(tmp_path):
         write_run(tmp_path / f"d{i}" / "ppo_s0", curve([float(i), float(i)]), "ppo")
     dirs = [f"{tmp_path}/d0/", f"{tmp_path}/d1/"]
     plot.make_plots(dirs, save=tmp_path / "a.svg")
-    assert list(svg_figure(tmp_path / "a.svg").legend()) == ["ppo"]
+    assert list(SvgFigure(tmp_path / "a.svg").legend()) == ["ppo"]
     plot.make_plots(dirs, legend=["old", "new"], save=tmp_path / "b.svg")
-    assert list(svg_figure(tmp_path / "b.svg").legend()) == ["old", "new"]
+    assert list(SvgFigure(tmp_path / "b.svg").legend()) == ["old", "new"]
 
 
 def test_scripts_of_the_original_still_work(tmp_path):
@@ -920,19 +905,15 @@ def test_without_a_display_a_window_backend_becomes_agg_and_the_figure_a_file(tm
     assert "spinup-plot.png" in done.stdout and "no display" in done.stderr
 
 
-def test_the_benchmark_of_reading_makes_whole_runs_and_its_result_is_seconds(tmp_path, repo_root):
-    path = repo_root / "benchmarks" / "plot_reading.py"
-    spec = importlib.util.spec_from_file_location("plot_reading", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    size = module.make_runs(tmp_path, runs=12, rows=4)
+def test_the_benchmark_of_reading_makes_whole_runs_and_its_result_is_seconds(tmp_path):
+    size = plot_reading.make_runs(tmp_path, runs=12, rows=4)
     runs = curves.read_runs([tmp_path], ["TotalEnvInteracts", "Performance", "Time"])
     assert len(runs) == 12 and not any(run.problems for run in runs)
     assert size == sum(f.stat().st_size for f in tmp_path.rglob("progress.txt"))
     assert all(run.columns["TotalEnvInteracts"].tolist()[-1] == 16_000 for run in runs)
-    kept = json.loads(module.RESULT.read_text())
+    kept = json.loads(plot_reading.RESULT.read_text())
     assert kept["command"] == "python benchmarks/plot_reading.py --save"
-    assert (kept["runs"], kept["rows"], kept["columns"]) == (1000, 1000, len(module.COLUMNS))
+    assert (kept["runs"], kept["rows"], kept["columns"]) == (1000, 1000, len(plot_reading.COLUMNS))
     assert kept["read_seconds"] < kept["plot_seconds"] < 10
 
 

@@ -1,9 +1,7 @@
 """The rules on checkpoints and played episodes find planted faults; healthy runs are silent."""
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
@@ -19,12 +17,7 @@ from spinup.doctor.record import Record
 from spinup.doctor.rule import Skip
 from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.pieces import Piece
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
+from tests.helpers import synthetic
 
 SAVED = [rule for rule in RULES.values() if rule.tier == 2]
 SMALL = {"hidden_sizes": (16, 16)}

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from docs import browser as finder
+
 pytestmark = pytest.mark.browser
 
 WIDTHS = (360, 1280)
@@ -74,8 +76,7 @@ def site(repo_root):
 
 
 @pytest.fixture(scope="module")
-def browser(script):
-    finder = script("browser")
+def browser():
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="the extra 'docs' is not installed"
     )
