@@ -24,6 +24,8 @@ from spinup.runs.checkpoints import _render_manifest, load_checkpoint
 from spinup.runs.disk import DiskError
 from spinup.runs.logger import EpochLogger
 from spinup.utils.errors import SpinupError
+from tests.helpers.comparing import table
+from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
@@ -65,7 +67,7 @@ def small_disk(tmp_path):
     ],
 )
 def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, algo, env, at):
-    spec = runs.small(algo, env)
+    spec = small(algo, env)
     out, ballast = small_disk / "run", small_disk / "ballast"
     trouble = {"n": at, "do": "fill", "path": str(ballast)}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
@@ -87,7 +89,7 @@ def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, a
 
 def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     """As a full disk, by a limit on the size of files: it hits the largest of a checkpoint."""
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, epochs=2)
     before = [path.name for path in checkpoints(out)]
@@ -105,7 +107,7 @@ def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
 
 def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
     """From the first piece of the replay buffer to the last file; nothing half-written stays."""
-    spec = runs.small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
+    spec = small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
     start = runs.new_dir()
     runs.train(spec, start, epochs=1)
     before = contents(start / "checkpoints")
@@ -242,7 +244,7 @@ def damage(file, how):
 @pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "missing"])
 @pytest.mark.parametrize("name", ["state.safetensors", "state.json", "manifest.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, how):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     before, newest = checkpoints(out)
@@ -256,7 +258,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, ho
 
 def stopped_off_policy_run(runs):
     """(description, directory, pieces of the newest checkpoint only, pieces of both)."""
-    spec = runs.small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
+    spec = small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
     out = runs.new_dir()
     runs.train(spec, out, expect=143, at_step={"n": 290, "do": "SIGTERM"})
     assert [path.name for path in checkpoints(out)] == ["step-000000000240", "step-000000000290"]
@@ -304,7 +306,7 @@ def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
 
 
 def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for checkpoint in checkpoints(out):
@@ -317,7 +319,7 @@ def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
 
 @pytest.mark.parametrize("how", ["half a line", "one row less", "another table", "no text"])
 def test_a_damaged_table_is_mended_or_refused(runs, how):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     progress = out / "progress.txt"
@@ -356,7 +358,7 @@ def finite(out):
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(runs, algo):
-    spec = runs.small(algo, "CartPole-v1", save_freq=1)
+    spec = small(algo, "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     kind, message = last_line(runs.train(spec, out, expect=1, at_step={"n": 200, "do": "nan"}))
     assert kind == "TrainingDiverged"
@@ -364,8 +366,8 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
     assert message.startswith("LossPi became nan in epoch 3"), message
     assert str(out) in message
     assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
-    assert len(runs.table(out)) == 3
-    assert "nan" not in {row["LossPi"] for row in runs.table(out)}
+    assert len(table(out)) == 3
+    assert "nan" not in {row["LossPi"] for row in table(out)}
     assert finite(out)
     assert not (out / ".finished").exists()
     # the trouble gone, it goes on from there
@@ -378,7 +380,7 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
 def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs, algo, do):
     if algo == "her" and do == "inf_obs":
         do = "nan"  # its observations are bits
-    spec = runs.small(algo, save_freq=1, epochs=4)
+    spec = small(algo, save_freq=1, epochs=4)
     out = runs.new_dir()
     trouble = {"n": 190, "do": do, "among": "training"}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
@@ -395,7 +397,7 @@ def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs,
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "dqn"])
 def test_off_policy_a_diverging_critic_stops_the_run_by_name(runs, algo):
     lr = "lr" if algo == "sac" else "q_lr"
-    spec = runs.small(algo, save_freq=1, epochs=2, **{lr: 1e30})
+    spec = small(algo, save_freq=1, epochs=2, **{lr: 1e30})
     out = runs.new_dir()
     kind, message = last_line(runs.train(spec, out, expect=1))
     assert kind == "TrainingDiverged" and "Q" in message.split()[0], message
@@ -411,7 +413,7 @@ def test_off_policy_a_diverging_critic_stops_the_run_by_name(runs, algo):
 def test_an_infinite_observation_does_not_get_into_a_saved_normaliser(runs):
     """The clipped input keeps every loss finite; the running mean would be lost for ever."""
     kwargs = {"hidden_sizes": [8], "normalize_obs": True}
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1, ac_kwargs=kwargs)
+    spec = small("ppo", "CartPole-v1", save_freq=1, ac_kwargs=kwargs)
     out = runs.new_dir()
     printed = runs.train(spec, out, expect=1, at_step={"n": 200, "do": "inf_obs"})
     kind, message = last_line(printed)
@@ -423,7 +425,7 @@ def test_an_infinite_observation_does_not_get_into_a_saved_normaliser(runs):
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_an_environment_that_raises_shows_its_traceback_and_the_run_can_be_resumed(runs, vector):
-    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    spec = small("ppo", "CartPole-v1", num_envs=3)
     out = runs.new_dir()
     trouble = {"n": 200 if vector == "sync" else 66, "do": "raise"}
     printed = runs.train(spec, out, expect=1, at_step=trouble, vector=vector)
@@ -456,7 +458,7 @@ def bombs(canary):
 @pytest.fixture(scope="module")
 def victim(runs):
     """A run killed halfway, with everything in its directory that ours or older ones had."""
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for extra in ("vars.pkl", "vars3.pkl", "pyt_save/model3.pt"):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from spinup import registry
+from tests.helpers.comparing import assert_whole_table, final_state, policy_files, table
+from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
@@ -35,7 +37,7 @@ def contents(folder):
 
 
 def test_by_default_the_old_run_is_kept_aside(runs):
-    spec = runs.small("ppo", "CartPole-v1", epochs=3)
+    spec = small("ppo", "CartPole-v1", epochs=3)
     out = runs.new_dir()
     runs.train(spec, out)
     before = contents(out)
@@ -44,8 +46,8 @@ def test_by_default_the_old_run_is_kept_aside(runs):
     assert contents(aside) == before
     assert str(aside) in printed
     assert "resume" not in printed.replace(str(out), ""), "the old run was finished"
-    runs.assert_whole_table(out, 3, 60)
-    assert runs.table(out) != runs.table(aside)
+    assert_whole_table(out, 3, 60)
+    assert table(out) != table(aside)
     # and a third one beside it
     runs.train(spec, out, seed=9)
     assert contents(aside) == before
@@ -53,7 +55,7 @@ def test_by_default_the_old_run_is_kept_aside(runs):
 
 
 def test_an_unfinished_run_is_announced_and_can_be_resumed_from_aside(runs):
-    spec = runs.small("ppo", "CartPole-v1")
+    spec = small("ppo", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     printed = runs.train(spec, out, seed=8, epochs=1)
@@ -66,7 +68,7 @@ def test_an_unfinished_run_is_announced_and_can_be_resumed_from_aside(runs):
 
 
 def test_a_replay_buffer_moves_aside_with_its_run(runs):
-    spec = runs.small("ddpg")
+    spec = small("ddpg")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     before = contents(out)
@@ -79,7 +81,7 @@ def test_a_replay_buffer_moves_aside_with_its_run(runs):
 
 
 def test_overwrite_leaves_nothing_of_the_old_run(runs):
-    for spec in (runs.small("ppo", "CartPole-v1", epochs=3), runs.small("td3", epochs=2)):
+    for spec in (small("ppo", "CartPole-v1", epochs=3), small("td3", epochs=2)):
         overwrite(runs, spec)
 
 
@@ -96,9 +98,7 @@ def overwrite(runs, spec):
 
 def test_resume_and_overwrite_contradict_each_other(runs):
     out = runs.new_dir()
-    printed = runs.train(
-        runs.small("ppo", "CartPole-v1"), out, expect=1, resume=True, overwrite=True
-    )
+    printed = runs.train(small("ppo", "CartPole-v1"), out, expect=1, resume=True, overwrite=True)
     assert "contradict" in one_sentence(printed)
     assert not out.exists()
 
@@ -107,7 +107,7 @@ def test_resume_and_overwrite_contradict_each_other(runs):
 
 
 def test_resuming_a_finished_run_changes_nothing(runs):
-    spec = runs.small("ppo", "CartPole-v1")
+    spec = small("ppo", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out)
     before = contents(out)
@@ -120,17 +120,17 @@ def test_resuming_a_finished_run_changes_nothing(runs):
 
 @pytest.mark.parametrize("algo", [*ALGOS, *OFF_POLICY])
 def test_more_epochs_continue_exactly_as_a_longer_run(runs, algo):
-    spec = runs.small(algo, "InvertedPendulum-v5" if algo in ALGOS else None)
+    spec = small(algo, "InvertedPendulum-v5" if algo in ALGOS else None)
     out = runs.new_dir()
     runs.train(spec, out, epochs=3)
     assert (out / ".finished").exists()
     runs.resume(spec, out)
     runs.assert_same(spec, out)
-    runs.assert_whole_table(out, 7, 60)
+    assert_whole_table(out, 7, 60)
 
 
 def test_a_resumed_run_writes_only_what_is_new_in_its_replay_buffer(runs):
-    spec = runs.small("ddpg", replay_size=1000)
+    spec = small("ddpg", replay_size=1000)
     out = runs.new_dir()
     runs.train(spec, out, epochs=3)
     pieces = out / "checkpoints" / "pieces"
@@ -138,12 +138,12 @@ def test_a_resumed_run_writes_only_what_is_new_in_its_replay_buffer(runs):
     runs.resume(spec, out, epochs=4)
     after = {path.name: path.stat().st_ino for path in pieces.iterdir()}
     kept = before.items() & after.items()
-    rows = runs.state(out)["tracked"]["buffer"]["ring"]["chunk_rows"]
+    rows = final_state(out)["tracked"]["buffer"]["ring"]["chunk_rows"]
     assert len(kept) >= 180 // rows > 2, "pieces that are full and unchanged were written again"
 
 
 def test_a_finished_run_that_is_given_more_epochs_is_unfinished_until_they_are_done(runs):
-    spec = runs.small("vpg", "CartPole-v1")
+    spec = small("vpg", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out, epochs=3)
     runs.train(spec, out, expect=-9, resume=True, at_step={"n": 150, "do": "SIGKILL"})
@@ -153,14 +153,14 @@ def test_a_finished_run_that_is_given_more_epochs_is_unfinished_until_they_are_d
 
 
 def test_resuming_where_nothing_is_starts_at_the_beginning(runs):
-    spec = runs.small("vpg", "CartPole-v1")
+    spec = small("vpg", "CartPole-v1")
     out = runs.new_dir()
     runs.resume(spec, out)
     runs.assert_same(spec, out)
 
 
 def test_results_whose_checkpoints_are_gone_are_not_thrown_away(runs):
-    spec = runs.small("vpg", "CartPole-v1")
+    spec = small("vpg", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out)
     for checkpoint in (out / "checkpoints").iterdir():
@@ -185,7 +185,7 @@ def test_results_whose_checkpoints_are_gone_are_not_thrown_away(runs):
     ],
 )
 def test_resuming_with_changed_hyperparameters_is_refused(runs, changes, names):
-    spec = runs.small("ppo", "CartPole-v1", epochs=2)
+    spec = small("ppo", "CartPole-v1", epochs=2)
     out = runs.new_dir()
     runs.train(spec, out)
     before = contents(out)
@@ -207,7 +207,7 @@ def test_resuming_with_changed_hyperparameters_is_refused(runs, changes, names):
     ],
 )
 def test_off_policy_resuming_with_changed_hyperparameters_is_refused(runs, algo, changes, names):
-    spec = runs.small(algo, epochs=1)
+    spec = small(algo, epochs=1)
     out = runs.new_dir()
     runs.train(spec, out)
     before = contents(out)
@@ -218,7 +218,7 @@ def test_off_policy_resuming_with_changed_hyperparameters_is_refused(runs, algo,
 
 
 def test_off_policy_the_same_number_written_differently_is_no_change(runs):
-    spec = runs.small("ddpg", epochs=1)
+    spec = small("ddpg", epochs=1)
     out = runs.new_dir()
     runs.train(spec, out)
     runs.resume(spec, out, replay_size=1e2, start_steps=50.0)
@@ -227,7 +227,7 @@ def test_off_policy_the_same_number_written_differently_is_no_change(runs):
 @pytest.mark.parametrize("algo, env", [("ppo", "CartPole-v1"), ("dqn", None), ("acer", None)])
 def test_an_annealed_run_cannot_be_made_longer(runs, algo, env):
     """Its learning rates ended with its last epoch; a longer run would have had other ones."""
-    spec = runs.small(algo, env, anneal_lr=True, epochs=2)
+    spec = small(algo, env, anneal_lr=True, epochs=2)
     out = runs.new_dir()
     runs.train(spec, out)
     message = one_sentence(runs.train(spec, out, expect=1, resume=True, epochs=4))
@@ -236,15 +236,15 @@ def test_an_annealed_run_cannot_be_made_longer(runs, algo, env):
 
 def test_resuming_with_another_algorithm_is_refused(runs):
     out = runs.new_dir()
-    runs.train(runs.small("vpg", "CartPole-v1", epochs=1), out)
-    spec = runs.small("trpo", "CartPole-v1", epochs=1)
+    runs.train(small("vpg", "CartPole-v1", epochs=1), out)
+    spec = small("trpo", "CartPole-v1", epochs=1)
     message = one_sentence(runs.train(spec, out, expect=1, resume=True))
     assert "vpg" in message and "trpo" in message
 
 
 @pytest.mark.parametrize("env", ["Acrobot-v1", "dict", "InvertedPendulum-v5"])
 def test_resuming_in_another_environment_is_refused(runs, env):
-    spec = runs.small("vpg", "CartPole-v1", epochs=2)
+    spec = small("vpg", "CartPole-v1", epochs=2)
     out = runs.new_dir()
     runs.train(spec, out)
     before = contents(out)
@@ -255,7 +255,7 @@ def test_resuming_in_another_environment_is_refused(runs, env):
 
 @pytest.mark.parametrize("given, recorded", [({"num_threads": 2}, 1), ({"device": "cpu:0"}, "cpu")])
 def test_what_decides_rounding_is_applied_again(runs, given, recorded):
-    spec = runs.small("ppo", "CartPole-v1")
+    spec = small("ppo", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     (name,) = given
@@ -267,7 +267,7 @@ def test_what_decides_rounding_is_applied_again(runs, given, recorded):
 
 def test_the_recorded_device_is_the_one_that_is_used(runs):
     """The one asked for does not even exist here; the run never was on it."""
-    spec = runs.small("ppo", "CartPole-v1")
+    spec = small("ppo", "CartPole-v1")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     assert "device=cpu, which is used again" in runs.resume(spec, out, device="cuda:7")
@@ -275,7 +275,7 @@ def test_the_recorded_device_is_the_one_that_is_used(runs):
 
 
 def test_shards_are_applied_again_and_other_ones_refused(runs):
-    spec = runs.small("ppo", "CartPole-v1", shards=2)
+    spec = small("ppo", "CartPole-v1", shards=2)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 250, "do": "SIGKILL"})
     message = one_sentence(runs.train(spec, out, expect=1, resume=True, shards=3))
@@ -285,31 +285,31 @@ def test_shards_are_applied_again_and_other_ones_refused(runs):
 
 
 def test_vector_may_change_when_resuming(runs):
-    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    spec = small("ppo", "CartPole-v1", num_envs=3)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
     runs.resume(spec, out, vector="async")
-    assert runs.table(out) == runs.table(runs.reference(spec))
-    assert runs.policy_files(out) == runs.policy_files(runs.reference(spec))
+    assert table(out) == table(runs.reference(spec))
+    assert policy_files(out) == policy_files(runs.reference(spec))
 
 
 def test_an_environment_that_cannot_be_restored_is_named_and_training_goes_on(runs):
-    spec = runs.small("vpg", "unrepeatable", save_freq=1)
+    spec = small("vpg", "unrepeatable", save_freq=1)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
     printed = runs.resume(spec, out)
     assert "environment 0 starts a fresh episode, because the reward at step 1 " in printed
-    runs.assert_whole_table(out, 7, 60)
+    assert_whole_table(out, 7, 60)
 
 
 def test_an_episode_that_cannot_be_restored_has_ended_in_the_replay_buffer(runs):
     """A stretch of steps must not run on from it into the fresh episode."""
-    spec = runs.small("acer", "unrepeatable", save_freq=1, replay_size=1000)
+    spec = small("acer", "unrepeatable", save_freq=1, replay_size=1000)
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"})
     assert "environment 0 starts a fresh episode" in runs.resume(spec, out)
-    runs.assert_whole_table(out, 7, 60)
-    pieces = runs.state(out)["tracked"]["buffer"]["ring"]["pieces"]
+    assert_whole_table(out, 7, 60)
+    pieces = final_state(out)["tracked"]["buffer"]["ring"]["pieces"]
     obs, obs2, ended = (np.concatenate([p[k] for p in pieces]) for k in ("obs", "obs2", "ended"))
     assert len(obs) == 420
     goes_on = (obs2[:-1] == obs[1:]).all(-1)
@@ -321,7 +321,7 @@ def test_an_episode_that_cannot_be_restored_has_ended_in_the_replay_buffer(runs)
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}, {"seed": 9}])
 def test_two_processes_cannot_train_in_one_directory(runs, how):
-    spec = runs.small("ppo", "CartPole-v1")
+    spec = small("ppo", "CartPole-v1")
     out = runs.new_dir()
     first = runs.start(spec, out, at_step={"n": 200, "do": "SIGSTOP"})
     wait_until_stopped(first.pid)
@@ -347,7 +347,7 @@ def wait_until_stopped(pid):
 
 
 def test_a_killed_holder_blocks_nobody(runs):
-    spec = runs.small("vpg", "CartPole-v1", num_envs=3, vector="async")
+    spec = small("vpg", "CartPole-v1", num_envs=3, vector="async")
     out = runs.new_dir()
     runs.train(spec, out, expect=-9, at_step={"n": 30, "do": "SIGKILL"})
     runs.resume(spec, out)  # its workers may not even have noticed yet
@@ -357,15 +357,15 @@ def test_a_killed_holder_blocks_nobody(runs):
 def test_a_directory_that_cannot_be_written_is_one_sentence(runs):
     blocked = runs.new_dir()
     blocked.write_text("a file, not a folder")
-    message = one_sentence(runs.train(runs.small("ppo", "CartPole-v1"), blocked, expect=1))
+    message = one_sentence(runs.train(small("ppo", "CartPole-v1"), blocked, expect=1))
     assert str(blocked) in message
 
 
 def test_what_is_wrong_with_the_arguments_shows_before_the_directory_is_touched(runs):
     out = runs.new_dir()
-    runs.train(runs.small("ppo", "CartPole-v1", epochs=1), out)
+    runs.train(small("ppo", "CartPole-v1", epochs=1), out)
     before = contents(out)
     for wrong in ({"steps_per_epoch": 61, "num_envs": 2}, {"vector": "fast"}, {"epochs": -1}):
-        one_sentence(runs.train(runs.small("ppo", "CartPole-v1"), out, expect=1, **wrong))
+        one_sentence(runs.train(small("ppo", "CartPole-v1"), out, expect=1, **wrong))
     assert contents(out) == before
     assert not os.path.exists(out / ".old")
