@@ -1,12 +1,11 @@
 """Which module may import which, what `import spinup` costs, and what no file may contain."""
 
 import ast
-import subprocess
-import sys
 
 import pytest
 
 from spinup import registry
+from tests.helpers.processes import run_python
 
 FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
@@ -260,9 +259,7 @@ def test_an_algorithm_loads_little_of_the_library(name, backend):
         "lines = sum(len(open(file, encoding='utf-8').readlines()) for file in files)\n"
         f"print((lines, {other!r} in sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", code)
     lines, loads_the_other = ast.literal_eval(done.stdout)
     assert lines <= MOST_LINES
     assert not loads_the_other
@@ -278,9 +275,7 @@ def loaded_after(statement):
         f"{statement}\nimport sys, time\n"
         f"print((time.process_time(), [m for m in {FRAMEWORKS!r} if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", code)
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
 

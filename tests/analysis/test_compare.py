@@ -1,10 +1,7 @@
 """Comparing algorithms: what is read, what is concluded, and what the figures show."""
 
 import json
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from statistics import NormalDist
 
@@ -15,6 +12,7 @@ from matplotlib.figure import Figure
 from spinup.analysis import compare, compare_figures, comparison, stats
 from spinup.analysis.comparison import compare_scores, more_seeds
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import environment, run_python
 from tests.helpers.svg_reader import SvgFigure
 
 ROOT = Path(compare.__file__).resolve().parents[2]
@@ -601,13 +599,9 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
 
 def test_it_runs_as_a_module_without_a_display(tmp_path):
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
-    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    env.update(PYTHONPATH=str(ROOT), MPLBACKEND="TkAgg")
-    command = [sys.executable, "-m", "spinup.analysis.compare", *dirs]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    env = {k: v for k, v in environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    env["MPLBACKEND"] = "TkAgg"
+    done = run_python("-m", "spinup.analysis.compare", *dirs, cwd=tmp_path, env=env)
     assert (tmp_path / "spinup-compare.png").read_bytes().startswith(b"\x89PNG")
     assert done.stderr == "compare: there is no display, so the figure is written to a file.\n"
     assert "Too few seeds to distinguish" in done.stdout

@@ -3,8 +3,6 @@
 import json
 import os
 import pickle
-import subprocess
-import sys
 
 import matplotlib
 import numpy as np
@@ -12,6 +10,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import plot_reading
+from tests.helpers.processes import environment, run_python
 from tests.helpers.svg_reader import SvgFigure, condition
 
 matplotlib.use("Agg")
@@ -888,19 +887,9 @@ def test_scripts_of_the_original_still_work(tmp_path):
 
 def test_without_a_display_a_window_backend_becomes_agg_and_the_figure_a_file(tmp_path):
     write_run(tmp_path / "r_s0", curve([1.0, 2.0]))
-    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    env = {k: v for k, v in environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
     env["MPLBACKEND"] = "TkAgg"
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(plot.__file__))))
-    env["PYTHONPATH"] = root
-    done = subprocess.run(
-        [sys.executable, "-m", "spinup.analysis.plot", "r_s0"],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-m", "spinup.analysis.plot", "r_s0", cwd=tmp_path, env=env)
     assert (tmp_path / "spinup-plot.png").read_bytes().startswith(b"\x89PNG")
     assert "spinup-plot.png" in done.stdout and "no display" in done.stderr
 

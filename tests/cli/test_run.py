@@ -19,6 +19,7 @@ from spinup.cli.usage import wants_help
 from spinup.grids.experiments import ExperimentGrid
 from spinup.utils.errors import SpinupError
 from spinup.utils.literals import parse_value
+from tests.helpers.processes import run_python
 
 CALLS = []
 
@@ -576,13 +577,7 @@ def script(tmp_path):
 
 
 def start(script, *words):
-    return subprocess.run(
-        [sys.executable, str(script), *words],
-        capture_output=True,
-        text=True,
-        cwd=script.parents[3],
-        timeout=120,
-    )
+    return run_python(script, *words, expect=None, cwd=script.parents[3])
 
 
 def test_an_algorithms_file_runs_its_config_and_flags_over_it(script, repo_root):

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import random
-import subprocess
 import sys
 import time
 
@@ -24,6 +23,7 @@ from spinup.exercises.exercise import (
     Exercise,
     Wrong,
 )
+from tests.helpers.processes import run_python
 
 SUMS = catalogue.find("tools.discount_cumsum")
 LOSS = catalogue.find("ppo.loss_pi")
@@ -496,7 +496,7 @@ def test_importing_the_exercises_is_cheap():
         "import spinup.exercises.catalogue as c; assert len(c.load()) > 20\n"
         "print('torch' in sys.modules, 'gymnasium' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
     assert done.stdout == "False False\n"
 
 

@@ -8,7 +8,7 @@ import sys
 
 from spinup import registry
 from tests.helpers.comparing import assert_same_run
-from tests.helpers.processes import environment
+from tests.helpers.processes import environment, run_python
 
 SECONDS = 120  # longer than any run here takes on a busy machine
 
@@ -116,14 +116,7 @@ class Runs:
     def fresh(self, spec, out, **changes):
         """A run in a new interpreter, as (exit code, standard output, standard error)."""
         text = json.dumps(described(spec, out, **changes))
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.helpers.child", text],
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env=environment(),
-            timeout=SECONDS,
-        )
+        done = run_python("-m", "tests.helpers.child", text, expect=None, cwd=self.folder)
         return done.returncode, done.stdout, done.stderr
 
     def fresh_all(self, specs, **changes):
@@ -142,15 +135,8 @@ class Runs:
         return pairs
 
     def _fresh(self, described_all):
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.helpers.child", json.dumps(list(described_all))],
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env=environment(),
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, done.stderr
+        text = json.dumps(list(described_all))
+        run_python("-m", "tests.helpers.child", text, cwd=self.folder)
 
     def reference(self, spec):
         """The directory of the same run without any trouble, made once."""

@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import shutil
-import subprocess
 import sys
 import timeit
 import types
@@ -31,6 +30,7 @@ from spinup.policies.save_numbers import which_save
 from spinup.runs.files import self_hash
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 def save_run(folder, env, /, seed=0, itr=None, cls=nets.MLPActorCritic, **changes):
@@ -1169,8 +1169,7 @@ def original_runs(tmp_path_factory):
         (folder / "pyt_save").mkdir(parents=True)
         (folder / "config.json").write_text('{"exp_name": "old"}')
         (folder / "progress.txt").write_text("Epoch\tAverageEpRet\n0\t1.0\n")
-    command = [sys.executable, "-I", str(program), str(root), json.dumps(ORIGINALS)]
-    subprocess.run(command, check=True, timeout=120)
+    run_python("-I", program, root, json.dumps(ORIGINALS))
     return made
 
 

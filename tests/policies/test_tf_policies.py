@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +20,7 @@ from spinup.policies.tf_policies import SampledActions
 from spinup.runs.files import self_hash
 from spinup.runs.policy_files import write_policy
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 OBS = np.random.default_rng(3).normal(scale=5, size=(40, 3)).astype(np.float32)
 OBS_SPACE = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -167,8 +166,7 @@ def test_known_networks_need_no_framework(tmp_path):
         "env, act = load_policy_and_env(sys.argv[1]); assert env is None; act(np.ones(3))"
     )
     folders = [str(tmp_path / kind) for kind in SPACES]
-    done = subprocess.run([sys.executable, "-c", code, *folders], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, *folders)
     assert len(done.stdout.splitlines()) == len(SPACES)
 
 

@@ -24,6 +24,7 @@ from spinup.runs.pieces import Piece
 from spinup.runs.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import sha256_file
+from tests.helpers.processes import run_python
 
 FILES = ["state.json", "state.safetensors", "manifest.json"]
 
@@ -81,7 +82,7 @@ def test_importing_checkpoint_and_logx_imports_no_framework():
         "import sys, spinup.runs.checkpoints, spinup.runs.logger;"
         "sys.exit(any(m in sys.modules for m in ('torch', 'tensorflow', 'mpi4py', 'wandb')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=os.getcwd()).returncode == 0
+    run_python("-c", code, cwd=os.getcwd())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from spinup.runs.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.logger import EpochLogger, Logger, colorize
 from spinup.runs.torch_saver import save_policy
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 def write_rows(logger, rows, start=0):
@@ -488,8 +489,8 @@ def test_newer_logger_of_the_same_process_takes_over(tmp_path):
     first.close()  # does not take the newer one's lock away
     write_rows(second, 1, start=1)
     code = "import sys; from spinup.runs.logger import Logger; Logger(sys.argv[1])"
-    other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True)
-    assert b"another process" in other.stderr
+    other = run_python("-c", code, tmp_path, expect=None)
+    assert "another process" in other.stderr
 
 
 def test_second_table_of_one_process_shares_the_directory(tmp_path):
@@ -535,7 +536,7 @@ def test_collected_logger_gives_the_directory_back(tmp_path):
     gc.collect()
     assert file.closed
     code = "import sys; from spinup.runs.logger import Logger; Logger(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True)
+    run_python("-c", code, tmp_path)
 
 
 def test_closed_logger_refuses_to_write(tmp_path):

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from spinup import registry
 from spinup.runs.signals import Signals
 from tests.helpers.comparing import differences, final_state, table
+from tests.helpers.processes import run_python
 from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
@@ -367,8 +366,7 @@ IN_A_TERMINAL = """
 def test_a_run_is_saved_when_its_terminal_closes(runs, tmp_path):
     """Nothing can be printed any more, and there is a table to print."""
     code = textwrap.dedent(IN_A_TERMINAL)
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_python("-c", code, tmp_path, expect=None)
     assert done.stdout.split() == [str(CODES["SIGHUP"])], done.stderr
     assert final_state(tmp_path / "run")["epoch"] == 3
 

@@ -7,8 +7,6 @@ the process that they were loaded in. What needs a browser is in test_browser.py
 import html.parser
 import os
 import re
-import subprocess
-import sys
 import zlib
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +14,7 @@ import pytest
 
 from docs import build
 from spinup.exercises import zoo
+from tests.helpers.processes import run_python
 
 # Every page of the original, as others link to it.
 USER = ["introduction", "installation", "algorithms", "running", "saving_and_loading", "plotting"]
@@ -92,12 +91,7 @@ def broken(site, pages):
 @pytest.mark.browser  # needs none, but takes half a minute, as the others do
 def test_the_site_builds_without_a_warning_and_its_files_fit_together(repo_root, tmp_path):
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
-    result = subprocess.run(
-        [sys.executable, "docs/build.py", str(tmp_path)],
-        cwd=repo_root,
-        capture_output=True,
-        text=True,
-    )
+    result = run_python("docs/build.py", tmp_path, expect=None, cwd=repo_root)
     assert (result.returncode, result.stderr) == (0, "")
     site = tmp_path / "html"
     pages = {

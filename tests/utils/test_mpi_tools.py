@@ -1,6 +1,5 @@
 """Processes and shards: one process needs no MPI, and sums do not depend on who takes them."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ from spinup.utils import mpi_job, mpi_tools
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards, chunk_statistics
 from spinup.utils.mpi_world import World
+from tests.helpers.processes import run_python
 
 numbers = st.floats(-1e6, 1e6)
 chunks = st.lists(
@@ -29,7 +29,7 @@ def test_a_single_process_imports_no_mpi():
         "assert (m.proc_id(), m.num_procs()) == (0, 1); m.mpi_avg(1.0); m.Shards(3); "
         "m.mpi_statistics_scalar([1.0]); assert 'mpi4py' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)
 
 
 @pytest.mark.parametrize("n", [1, 0, -1])

@@ -4,8 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +21,7 @@ from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.pieces import Piece
 from spinup.runs.run import TrainingDiverged
 from spinup.utils.tf import tf
+from tests.helpers.processes import run_python
 
 FUNCTIONS = {"ddpg": ddpg_tf1, "td3": td3_tf1, "sac": sac_tf1}
 TINY = {
@@ -225,8 +224,9 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     stopped, _ = load_checkpoint(stopped_dir / "checkpoints")
     assert 42 < stopped["total_steps"] < 84
     if case == "sac":
-        words = [sys.executable, "-c", CHILD, str(Path(__file__).parent), case, str(stopped_dir)]
-        assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
+        run_python(
+            "-c", CHILD, str(Path(__file__).parent), case, stopped_dir, expect=-signal.SIGKILL
+        )
     if case == "own sac":
         monkeypatch.setattr(Trouble, "left", 60)
         monkeypatch.setattr(Trouble, "do", crash)
@@ -410,10 +410,7 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
         ["-c", "import spinup, sys; assert sys.modules['tensorflow'] is None; print(spinup.sac)"],
     )
     for door in doors:
-        done = subprocess.run(
-            [sys.executable, *door], cwd=empty, env={**os.environ, "PYTHONPATH": path},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        done = run_python(*door, expect=None, cwd=empty, PYTHONPATH=path)
         if door is doors[-1]:
             assert done.returncode == 0 and done.stderr == ""
             continue

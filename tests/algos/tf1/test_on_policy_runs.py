@@ -3,7 +3,6 @@
 import math
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -22,6 +21,7 @@ from spinup.policies.saved import load_policy
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
+from tests.helpers.processes import run_python
 
 ALGOS = ("vpg_tf1", "trpo_tf1", "ppo_tf1")
 # Every option at once: several environments and shards, minibatches, normalizers, a schedule.
@@ -338,15 +338,9 @@ def elsewhere(tmp_path_factory):
         Loop.step = counted
         ppo_tf1("CartPole-v1", **given, logger_kwargs={"output_dir": "killed", "quiet": True})
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    path = os.pathsep.join(sys.path)
+    code = textwrap.dedent(code)
+    run_python("-c", code, expect=-signal.SIGKILL, cwd=folder, PYTHONPATH=path)
     return folder
 
 
