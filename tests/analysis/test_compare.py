@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from spinup.analysis import compare, compare_figures, comparison, stats
 from spinup.analysis.comparison import compare_scores, more_seeds
 from spinup.utils.errors import SpinupError
+from tests.helpers.bomb import Bomb
 from tests.helpers.processes import environment, run_python
 from tests.helpers.svg_reader import SvgFigure
 
@@ -309,14 +310,10 @@ def test_the_environment_is_that_of_the_config(tmp_path, config, env):
 
 
 def test_broken_runs_are_named_and_nothing_is_executed(tmp_path, capsys):
-    class Bomb:
-        def __reduce__(self):
-            return open, (str(tmp_path / "executed"), "w")
-
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
     bad = write_run(tmp_path / "a" / "Ant-v5" / "bad_s9", [1.0])
     for name in ("progress.txt", "config.json"):
-        (bad / name).write_bytes(pickle.dumps(Bomb()))
+        (bad / name).write_bytes(pickle.dumps(Bomb(tmp_path / "executed")))
     going = write_run(tmp_path / "b" / "Ant-v5" / "going_s9", [3.0] * 5, "Ant-v5", "b-Ant-v5")
     with open(going / "progress.txt", "a") as file:
         file.write("6000\t1")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.comparing import table_cells, weights
+
 PROGRAM = Path(__file__).with_name("program.py")
 SECONDS = 120  # longer than anything here takes on a busy machine
 
@@ -84,12 +86,10 @@ def results(folder, seeds=(0, 1, 2)):
     for seed in seeds:
         run = Path(folder) / "kill" / f"kill_s{seed}"
         assert (run / ".finished").exists(), run
-        lines = [line.split("\t") for line in (run / "progress.txt").read_text().splitlines()]
-        time_column = lines[0].index("Time")
-        table = [line[:time_column] + line[time_column + 1 :] for line in lines]
+        table = table_cells(run)
         assert [row[0] for row in table[1:]] == [str(epoch) for epoch in range(6)]
         assert not (run / ".old").exists(), "a cell ran twice"
-        found[seed] = (table, (run / "pyt_save" / "policy.safetensors").read_bytes())
+        found[seed] = (table, weights(run))
     return found
 
 

@@ -22,6 +22,23 @@ def table(out, name="progress.txt", clock="Time"):
     return rows
 
 
+def table_cells(out, name="progress.txt", clock="Time"):
+    """A table as lists of text, its header first, without the column of the clock."""
+    lines = [line.split("\t") for line in (Path(out) / name).read_text().splitlines()]
+    at = lines[0].index(clock)
+    return [line[:at] + line[at + 1 :] for line in lines]
+
+
+def diagnostics_cells(out):
+    """The same of `diagnostics.txt`, without the speed."""
+    return table_cells(out, "diagnostics.txt", "StepsPerSec")
+
+
+def weights(out):
+    """The bytes of the saved policy's tensors."""
+    return (Path(out) / "pyt_save" / "policy.safetensors").read_bytes()
+
+
 def diagnostics(out):
     """`diagnostics.txt` as a list of rows, the speed aside; one for each row of `progress.txt`."""
     rows = table(out, "diagnostics.txt", "StepsPerSec")

@@ -15,6 +15,7 @@ import pytest
 from spinup.utils import mpi_launch
 from spinup.utils.mpi_job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
 from spinup.utils.mpi_launch import Launch, _hanging
+from tests.helpers.comparing import table_cells, weights
 
 PROGRAM = Path(__file__).with_name("program_train.py")
 MESSAGE = "RuntimeError: the fault that was asked for"
@@ -22,17 +23,6 @@ MESSAGE = "RuntimeError: the fault that was asked for"
 
 def words(**asked):
     return PROGRAM, json.dumps(asked)
-
-
-def table(folder):
-    """progress.txt without the column Time."""
-    rows = [line.split("\t") for line in (folder / "run/progress.txt").read_text().splitlines()]
-    time = rows[0].index("Time")
-    return [row[:time] + row[time + 1 :] for row in rows]
-
-
-def weights(folder):
-    return (folder / "run/pyt_save/policy.safetensors").read_bytes()
 
 
 @pytest.fixture
@@ -147,8 +137,8 @@ def test_a_killed_job_restarts_from_its_checkpoint_and_ends_with_the_same_bits(
     assert (tmp_path / "killed").exists()
     assert "restarting from the last checkpoint (restart 1 of 2)" in job.stderr
     assert "(2 of 2)" not in job.stderr
-    assert table(tmp_path) == table(undisturbed)
-    assert weights(tmp_path) == weights(undisturbed)
+    assert table_cells(tmp_path / "run") == table_cells(undisturbed / "run")
+    assert weights(tmp_path / "run") == weights(undisturbed / "run")
     assert (tmp_path / "run/.finished").exists()
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert config["resume"] and not config["overwrite"], "continued, not begun again"
@@ -297,11 +287,11 @@ def test_a_signal_to_the_launcher_saves_and_stops(start, undisturbed, tmp_path, 
     assert "Stopped and saved after 1" in job.stderr and "resume=True" in job.stderr
     assert job.stderr.count("Stopped and saved") == 1
     assert "Traceback" not in job.stderr and "finished" not in job.stdout
-    assert len(table(tmp_path)) == 2
+    assert len(table_cells(tmp_path / "run")) == 2
     if number == signal.SIGTERM:
         assert start(*words(train={"resume": True})).wait() == 0
-        assert table(tmp_path) == table(undisturbed)
-        assert weights(tmp_path) == weights(undisturbed)
+        assert table_cells(tmp_path / "run") == table_cells(undisturbed / "run")
+        assert weights(tmp_path / "run") == weights(undisturbed / "run")
 
 
 @pytest.mark.mpi

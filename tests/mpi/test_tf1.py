@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spinup.runs.checkpoints import load_checkpoint
+from tests.helpers.comparing import table_cells
 
 PROGRAM = Path(__file__).with_name("program_tf.py")
 
@@ -24,13 +25,6 @@ def alone(tmp_path_factory):
     return folder
 
 
-def table(folder):
-    """progress.txt without the column Time."""
-    rows = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    time = rows[0].index("Time")
-    return [row[:time] + row[time + 1 :] for row in rows]
-
-
 def variables(folder):
     """The bytes of all variables, the optimizers' too."""
     state = load_checkpoint(folder / "checkpoints")[0]["tracked"]["variables"]
@@ -42,7 +36,7 @@ def test_the_number_of_processes_does_not_change_a_bit(once, alone, procs):
     together = once(f"tf-{procs}", PROGRAM, procs)  # as test_tf.py does
     for name in ("vpg", "trpo", "ppo"):
         one, other = alone / f"run-{name}", together / f"run-{name}"
-        assert table(other) == table(one) and len(table(one)) == 3
+        assert table_cells(other) == table_cells(one) and len(table_cells(one)) == 3
         assert variables(other) == variables(one)
         weights = "tf1_save/policy.safetensors"
         assert (other / weights).read_bytes() == (one / weights).read_bytes()

@@ -20,6 +20,7 @@ from spinup.policies.tf_policies import SampledActions
 from spinup.runs.files import self_hash
 from spinup.runs.policy_files import write_policy
 from spinup.utils.errors import SpinupError
+from tests.helpers.bomb import Bomb
 from tests.helpers.processes import run_python
 
 OBS = np.random.default_rng(3).normal(scale=5, size=(40, 3)).astype(np.float32)
@@ -417,16 +418,6 @@ def test_actions_of_a_graph_are_clipped_to_the_bounds(tmp_path):
     with pytest.warns(loading.NoEnvironment):  # CartPole has other actions
         _, get_action = load_policy_and_env(tmp_path)
     np.testing.assert_array_equal(get_action(ROWS[0]), np.float32([0.5, 0]))
-
-
-class Bomb:
-    """Unpickling it creates a folder."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (self.trace,)
 
 
 @pytest.mark.parametrize("name", ["tf1_save", "simple_save", "tf1_save12"])

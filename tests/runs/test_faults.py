@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import types
 import warnings
 from pathlib import Path
@@ -24,7 +23,9 @@ from spinup.runs.checkpoints import _render_manifest, load_checkpoint
 from spinup.runs.disk import DiskError
 from spinup.runs.logger import EpochLogger
 from spinup.utils.errors import SpinupError
+from tests.helpers.bomb import Bomb
 from tests.helpers.comparing import table
+from tests.helpers.disks import mounted
 from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
@@ -48,13 +49,10 @@ def checkpoints(out):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte; mounting it needs more rights than some machines give."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("may not mount here; test_a_file_that_cannot_grow does the same without")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+    with mounted(tmp_path / "disk", "1m") as is_disk:
+        if not is_disk:
+            pytest.skip("may not mount here; test_a_file_that_cannot_grow does the same without")
+        yield tmp_path / "disk"
 
 
 @pytest.mark.parametrize(
@@ -436,16 +434,6 @@ def test_an_environment_that_raises_shows_its_traceback_and_the_run_can_be_resum
 
 
 # --------------------------------------- hostile files --------------------------------------------
-
-
-class Bomb:
-    """Unpickling it makes a file: proof that something was executed."""
-
-    def __init__(self, canary):
-        self.canary = canary
-
-    def __reduce__(self):
-        return os.mkdir, (self.canary,)
 
 
 def bombs(canary):

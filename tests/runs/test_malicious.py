@@ -30,18 +30,9 @@ from spinup.policies import play as tp
 from spinup.runs import checkpoints
 from spinup.runs.files import self_hash
 from spinup.utils.errors import SpinupError
+from tests.helpers.bomb import Bomb
 
 ALGOS = ("ppo", "dqn")
-
-
-class Bomb:
-    """Leaves a folder when it is unpickled."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.makedirs, (str(self.trace), 0o777, True)
 
 
 def torch_saved(bomb):

@@ -10,6 +10,7 @@ from torch.optim import SGD
 
 from spinup.algos.pytorch.ddpg import core
 from spinup.algos.pytorch.ddpg.ddpg import compute_loss_pi, compute_loss_q, ddpg_update
+from tests.helpers.by_hand import LinearPi, LinearQ, NetworksOf, finite_differences, transitions
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -21,11 +22,11 @@ ERROR = np.array([2.5, 0.5, -0.5]) - BACKUP
 
 
 @pytest.fixture
-def nets(linear):
+def nets():
     """Networks, targets that differ from them in everything, and a batch."""
-    ac = linear.AC(q=linear.Q(0.5, 1.0, 2.0), pi=linear.Pi(1.0, 1.0))
-    ac_targ = linear.AC(q=linear.Q(1.0, -1.0, 3.0), pi=linear.Pi(0.0, 0.5))
-    return ac, ac_targ, linear.transitions(OBS, ACT, REW, OBS2, DONE)
+    ac = NetworksOf(q=LinearQ(0.5, 1.0, 2.0), pi=LinearPi(1.0, 1.0))
+    ac_targ = NetworksOf(q=LinearQ(1.0, -1.0, 3.0), pi=LinearPi(0.0, 0.5))
+    return ac, ac_targ, transitions(OBS, ACT, REW, OBS2, DONE)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_the_gradient_of_q_does_not_reach_policies_or_targets(nets):
     assert rest == [None] * len(others)
 
 
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
+def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
     ac, ac_targ, batch = mlp_nets
     for loss, net in (
         (lambda: compute_loss_q(ac, ac_targ, batch, GAMMA)[0], ac.q),
@@ -86,7 +87,7 @@ def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_
         got = torch.cat(
             [g.reshape(-1) for g in torch.autograd.grad(loss(), list(net.parameters()))]
         )
-        want = linear.finite_differences(lambda loss=loss: loss().detach(), net)
+        want = finite_differences(lambda loss=loss: loss().detach(), net)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
 
 

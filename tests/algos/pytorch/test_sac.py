@@ -12,7 +12,6 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
-from torch.distributions import Categorical
 from torch.optim import SGD
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
@@ -30,6 +29,14 @@ from spinup.algos.pytorch.sac.sac import (
 )
 from spinup.envs import make_env
 from spinup.utils.errors import SpinupError
+from tests.helpers.by_hand import (
+    LinearQ,
+    NetworksOf,
+    TablePi,
+    TableQ,
+    finite_differences,
+    transitions,
+)
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -54,13 +61,13 @@ class LinearSoftPi(nn.Module):
 
 
 @pytest.fixture
-def nets(linear):
+def nets():
     """Networks, targets that differ from them in everything, and a batch."""
-    first, second = linear.Q(0.5, 1.0, 2.0), linear.Q(0.0, 0.0, 1.0)
-    ac = linear.AC(q1=first, q2=second, pi=LinearSoftPi([0.0, 0.5], [1.0, -1.0]))
-    first, second = linear.Q(1.0, -1.0, 3.0), linear.Q(4.0, 0.0, -1.0)
-    ac_targ = linear.AC(q1=first, q2=second, pi=LinearSoftPi([9.0, 9.0], [5.0, 5.0]))
-    return ac, ac_targ, linear.transitions(OBS, ACT, REW, OBS2, DONE)
+    first, second = LinearQ(0.5, 1.0, 2.0), LinearQ(0.0, 0.0, 1.0)
+    ac = NetworksOf(q1=first, q2=second, pi=LinearSoftPi([0.0, 0.5], [1.0, -1.0]))
+    first, second = LinearQ(1.0, -1.0, 3.0), LinearQ(4.0, 0.0, -1.0)
+    ac_targ = NetworksOf(q1=first, q2=second, pi=LinearSoftPi([9.0, 9.0], [5.0, 5.0]))
+    return ac, ac_targ, transitions(OBS, ACT, REW, OBS2, DONE)
 
 
 ACTIONS = {
@@ -143,7 +150,7 @@ def test_the_gradient_of_the_critics_does_not_reach_policies_or_targets(nets):
     assert rest == [None] * len(others)
 
 
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
+def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
     ac, ac_targ, batch = mlp_nets
 
     def loss_q():
@@ -157,31 +164,11 @@ def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_
     for loss, net in ((loss_q, nn.ModuleList([ac.q1, ac.q2])), (loss_pi, ac.pi)):
         grads = torch.autograd.grad(loss(), list(net.parameters()))
         got = torch.cat([g.reshape(-1) for g in grads])
-        want = linear.finite_differences(loss, net)
+        want = finite_differences(loss, net)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
 
 
 # ---- losses, discrete actions ----------------------------------------------------------------
-
-
-class TableQ(nn.Module):
-    """A value for each state and action; observations are the numbers of states."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values, dtype=torch.float64))
-
-    def forward(self, obs, act=None):
-        return self.values[obs] if act is None else self.values[obs, act]
-
-
-class TablePi(nn.Module):
-    def __init__(self, probs):
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(np.log(probs)))
-
-    def forward(self, obs):
-        return Categorical(logits=self.logits[obs]), None
 
 
 PROBS = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
@@ -189,11 +176,11 @@ FIRST, SECOND = np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([[3.0, 1, 4], [1, 9
 
 
 @pytest.fixture
-def tables(linear):
+def tables():
     """Two states, three actions; the targets differ from the networks in everything."""
-    ac = linear.AC(pi=TablePi(PROBS), q1=TableQ(FIRST), q2=TableQ(SECOND))
-    targets = {"pi": TablePi(PROBS[::-1].copy()), "q1": TableQ(-FIRST), "q2": TableQ(-SECOND)}
-    ac_targ = linear.AC(**targets)
+    ac = NetworksOf(pi=TablePi(np.log(PROBS)), q1=TableQ(FIRST), q2=TableQ(SECOND))
+    targets = {"pi": TablePi(np.log(PROBS[::-1])), "q1": TableQ(-FIRST), "q2": TableQ(-SECOND)}
+    ac_targ = NetworksOf(**targets)
     ac.discrete = ac_targ.discrete = True
     batch = {"obs": torch.tensor([0, 1, 0]), "act": torch.tensor([2, 0, 1])}
     floats = {"rew": [1.0, 2.0, 3.0], "done": [0.0, 0.0, 1.0]}

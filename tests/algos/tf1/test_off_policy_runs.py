@@ -18,9 +18,9 @@ from spinup.algos.tf1.ddpg import core as ddpg_core
 from spinup.algos.tf1.sac import core as sac_core
 from spinup.envs import make_env
 from spinup.runs.checkpoints import load_checkpoint
-from spinup.runs.pieces import Piece
 from spinup.runs.run import TrainingDiverged
 from spinup.utils.tf import tf
+from tests.helpers.comparing import diagnostics_cells, table_cells, with_pieces
 from tests.helpers.processes import run_python
 
 FUNCTIONS = {"ddpg": ddpg_tf1, "td3": td3_tf1, "sac": sac_tf1}
@@ -99,29 +99,13 @@ def seeds(monkeypatch):
 
 
 def result(folder):
-    table, diagnostics = (
-        without_clock(folder / name, clock)
-        for name, clock in (("progress.txt", "Time"), ("diagnostics.txt", "StepsPerSec"))
-    )
+    table, diagnostics = table_cells(folder), diagnostics_cells(folder)
     state, _ = load_checkpoint(folder / "checkpoints")
     state["kept"] = state.pop("diagnostics")["kept"]
     state = {k: x for k, x in state.items() if k not in ("seconds", "logger")}
-    return SimpleNamespace(table=table, diagnostics=diagnostics, state=loaded(state), dir=folder)
-
-
-def without_clock(path, clock):
-    lines = [line.split("\t") for line in path.read_text().splitlines()]
-    i = lines[0].index(clock)
-    return [line[:i] + line[i + 1 :] for line in lines]
-
-
-def loaded(state):
-    """A state with what its pieces hold in their place."""
-    if isinstance(state, Piece):
-        return state.load()
-    if isinstance(state, dict):
-        return {k: loaded(x) for k, x in state.items()}
-    return [loaded(x) for x in state] if isinstance(state, list) else state
+    return SimpleNamespace(
+        table=table, diagnostics=diagnostics, state=with_pieces(state), dir=folder
+    )
 
 
 def column(run, name):

@@ -21,6 +21,7 @@ from spinup.policies.saved import load_policy
 from spinup.runs.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
+from tests.helpers.comparing import diagnostics_cells, table_cells
 from tests.helpers.processes import run_python
 
 ALGOS = ("vpg_tf1", "trpo_tf1", "ppo_tf1")
@@ -48,24 +49,13 @@ def variables(folder):
     return load_checkpoint(Path(folder) / "checkpoints")[0]["tracked"]["variables"]
 
 
-def table(folder, name="progress.txt", clock="Time"):
-    """The text of a table, without the column of the clock."""
-    rows = [line.split("\t") for line in (folder / name).read_text().splitlines()]
-    clock = rows[0].index(clock)
-    return [row[:clock] + row[clock + 1 :] for row in rows]
-
-
-def diagnostics(folder):
-    """The text of diagnostics.txt, without the column of the clock."""
-    return table(folder, "diagnostics.txt", "StepsPerSec")
-
-
 def same(one, other):
     """Whether two runs have the same table and the same variables, bit for bit."""
     mine, theirs = variables(one), variables(other)
     assert list(mine) == list(theirs)
     bits = all(x.tobytes() == theirs[name].tobytes() for name, x in mine.items())
-    return table(one) == table(other) and diagnostics(one) == diagnostics(other) and bits
+    tables = all(cells(one) == cells(other) for cells in (table_cells, diagnostics_cells))
+    return tables and bits
 
 
 # ---- graph functions that users write, as for the original ------------------------------------
@@ -291,15 +281,15 @@ def test_the_same_seed_repeats_and_a_stopped_run_continues_exactly(train, tmp_pa
             run(logger_kwargs=logger, resume=resume)
         assert stop.value.code == 128 + signal.SIGTERM
         assert tf.executing_eagerly() and tf.get_default_session() is None
-    assert len(table(tmp_path / "stopped")) < 5
+    assert len(table_cells(tmp_path / "stopped")) < 5
     assert "Stopped and saved" in capsys.readouterr().err
     Stopping.left = 0
     run(logger_kwargs=logger, resume=True)
     assert same(whole.dir, tmp_path / "stopped") and len(whole.rows) == 4
     columns = {"RetMean", "AdvStd", "ExplVarOld", "GradNormV", "TermShare"}
     ours = {"ExplVarNew", "RatioESS"}  # a user's graph is not called
-    assert columns | (set() if "own" in case else ours) <= {*diagnostics(whole.dir)[0]}
-    assert "own" not in case or not ours & {*diagnostics(whole.dir)[0]}
+    assert columns | (set() if "own" in case else ours) <= {*diagnostics_cells(whole.dir)[0]}
+    assert "own" not in case or not ours & {*diagnostics_cells(whole.dir)[0]}
     if "own" not in case:  # only the library's networks are also saved as arrays
         folders = whole.dir, tmp_path / "stopped"
         (one, arrays), (other, same_arrays) = (
@@ -311,7 +301,7 @@ def test_the_same_seed_repeats_and_a_stopped_run_continues_exactly(train, tmp_pa
 
 def test_another_seed_is_another_run(train):
     one, other = (train("ppo_tf1", "CartPole-v1", seed=seed) for seed in (0, 1))
-    assert table(one.dir)[1] != table(other.dir)[1] and not same(one.dir, other.dir)
+    assert table_cells(one.dir)[1] != table_cells(other.dir)[1] and not same(one.dir, other.dir)
 
 
 @pytest.fixture(scope="module")
@@ -350,7 +340,7 @@ def test_old_tensorflow_behavior_gives_the_same_bits(train, elsewhere):
 
 
 def test_a_run_that_was_killed_continues_exactly(train, elsewhere):
-    assert len(table(elsewhere / "killed")) == 3
+    assert len(table_cells(elsewhere / "killed")) == 3
     logger = {"output_dir": str(elsewhere / "killed"), "quiet": True}
     given = {"epochs": 3, "seed": 4, "save_freq": 1, "logger_kwargs": logger}
     train("ppo_tf1", "CartPole-v1", **given, resume=True)
@@ -375,7 +365,7 @@ def test_a_loss_that_is_not_finite_stops_by_name_and_keeps_the_checkpoint(train,
             save_freq=1,
             logger_kwargs=logger,
         )
-    assert len(table(tmp_path / "nan")) == 3
+    assert len(table_cells(tmp_path / "nan")) == 3
     assert all(np.isfinite(x).all() for x in variables(tmp_path / "nan").values())
     assert load_checkpoint(tmp_path / "nan" / "checkpoints")[0]["epoch"] == 2
 
