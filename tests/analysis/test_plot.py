@@ -461,7 +461,7 @@ def test_broken_runs_are_named_in_one_line_each_and_do_not_stop_the_rest(tmp_pat
         assert len([line for line in lines if f"/{name}_s0" in line]) == 1, name
     assert not any("good" in line for line in lines)
     assert not (tmp_path / "executed").exists()
-    pickle.loads(bomb).close()  # the bomb works
+    pickle.loads(bomb)  # the bomb works
     assert (tmp_path / "executed").exists()
 
 

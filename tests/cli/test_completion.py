@@ -93,7 +93,7 @@ def press_tab(command, line, expected, env):
     os.close(end)
     screen = b""
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         typed = False
         while time.monotonic() < deadline and expected.encode() not in screen:
             if not typed and b"READY>" in screen:

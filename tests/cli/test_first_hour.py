@@ -491,7 +491,7 @@ def test_runs_lists_a_table_that_cannot_be_read_to_its_end(tmp_path, monkeypatch
 def test_the_console_script_trains_with_a_preset_and_lists_the_run(tmp_path):
     def spinup(line, **options):
         return subprocess.run(
-            [SCRIPT, *line.split()], capture_output=True, text=True, timeout=120, **options
+            [SCRIPT, *line.split()], capture_output=True, text=True, timeout=300, **options
         )
 
     done = spinup("ppo --preset CartPole-v1 --epochs 1 --steps 400 --track tensorboard")
@@ -504,5 +504,5 @@ def test_the_console_script_trains_with_a_preset_and_lists_the_run(tmp_path):
     assert done.stdout.splitlines()[0] == f"spinup {__version__}"
     if shutil.which("bash"):
         line = f"'{SCRIPT}' envs | head -n 1"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=300)
         assert done.stdout.startswith("id ") and done.stderr == ""

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.comparing import table_cells, weights
+from tests.helpers.processes import environment
 
 PROGRAM = Path(__file__).with_name("program.py")
-SECONDS = 120  # longer than anything here takes on a busy machine
+SECONDS = 300  # longer than anything here takes on a busy machine
 
 
 class Grid:
@@ -29,6 +30,7 @@ class Grid:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=environment(),
             # a shell may have SIGINT ignored for what it starts in the background
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
@@ -42,6 +44,15 @@ class Grid:
     def held(self, count):
         """The ids of the worker processes that wait in the middle of their runs."""
         return wait_for(lambda: ids(self.folder, count), f"{count} held workers", self.folder)
+
+    def asked_to_stop(self, workers):
+        """Wait until SIGTERM has arrived in these held processes."""
+
+        def arrived():
+            files = [self.folder / f"signals-{pid}" for pid in workers]
+            return all(signal.SIGTERM in file.read_bytes() for file in files)
+
+        wait_for(arrived, "the signals", self.folder)
 
 
 def ids(folder, count):

@@ -10,7 +10,7 @@ from spinup import registry
 from tests.helpers.comparing import assert_same_run
 from tests.helpers.processes import environment, run_python
 
-SECONDS = 120  # longer than any run here takes on a busy machine
+SECONDS = 300  # longer than any run here takes on a busy machine
 
 # What a small run of an algorithm that learns from replay is made of: the buffer is full in the
 # second epoch of seven, and gradient steps come in rounds of two and three.
@@ -88,7 +88,7 @@ class Runs:
     def close(self):
         """End the server."""
         self.server.stdin.close()
-        self.server.wait(timeout=30)
+        self.server.wait(timeout=SECONDS)
 
     def new_dir(self):
         """A path for a run directory that does not exist yet."""

@@ -56,7 +56,7 @@ class Trouble(gym.Wrapper):
         elif self.do == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.do == "wait":
-            time.sleep(60)
+            time.sleep(1000)
         else:
             for name in self.do.split("+"):
                 if name == "SLOW":

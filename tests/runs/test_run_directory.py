@@ -337,7 +337,7 @@ def test_two_processes_cannot_train_in_one_directory(runs, how):
 
 def wait_until_stopped(pid):
     """Return once a process has been stopped by SIGSTOP."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while True:
         with open(f"/proc/{pid}/stat") as f:
             if f.read().rpartition(")")[2].split()[0] == "T":

@@ -151,7 +151,7 @@ def test_the_worker_of_a_released_launcher_still_runs_its_cell(tmp_path):
     worker = subprocess.Popen([sys.executable, "-m", "spinup.utils.workers"], stdin=subprocess.PIPE)
     worker.stdin.write(sent)
     worker.stdin.flush()  # and it stays open, as long as the launcher lives
-    assert worker.wait(timeout=120) == 0
+    assert worker.wait(timeout=300) == 0
     worker.stdin.close()
     assert (tmp_path / "trained").read_text() == "seed 3"
 
