@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import nn
 from torch.distributions import Categorical
 
@@ -104,6 +105,34 @@ def transitions(obs, act, rew, obs2, done):
     rows = {"obs": obs, "act": act, "rew": rew, "obs2": obs2, "done": done}
     batch = {k: torch.tensor(v, dtype=torch.float64) for k, v in rows.items()}
     return {k: v if k in ("rew", "done") else v.unsqueeze(-1) for k, v in batch.items()}
+
+
+def same(one, other):
+    """Whether two networks have the same parameters, bit for bit."""
+    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def default_networks(cls, action_space):
+    """An actor-critic in double precision, its targets, and a batch of six transitions."""
+    torch.manual_seed(3)
+    obs_space = spaces.Box(-1, 1, (3,), np.float32)
+    ac, ac_targ = (cls(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2))
+    n = 6
+    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
+    act = torch.rand(n, 2, dtype=torch.float64)
+    is_box = isinstance(action_space, spaces.Box)
+    batch["act"] = act if is_box else torch.tensor([0, 1, 2, 2, 1, 0])
+    batch["rew"] = torch.randn(n, dtype=torch.float64)
+    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
+    return ac, ac_targ.requires_grad_(False), batch
+
+
+def assert_gradients(loss, net, rtol=1e-5, atol=1e-8):
+    """The gradient of loss() is that of finite differences, which is returned."""
+    grads = torch.autograd.grad(loss(), list(net.parameters()))
+    want = finite_differences(lambda: loss().detach(), net)
+    np.testing.assert_allclose(torch.cat([g.reshape(-1) for g in grads]), want, rtol, atol)
+    return want
 
 
 def finite_differences(f, module, eps=1e-6):

@@ -109,9 +109,20 @@ class Runs:
         assert code == expect, f"exit code {code}, not {expect}:\n{process.output()}"
         return process.output()
 
+    def new(self, spec, expect=0, **changes):
+        """A run from start to end in a new directory, which is returned."""
+        out = self.new_dir()
+        self.train(spec, out, expect, **changes)
+        return out
+
     def resume(self, spec, out, **changes):
         """Continue a run to its end; returns what it printed."""
         return self.train(spec, out, resume=True, **changes)
+
+    def assert_resumes(self, spec, out, **changes):
+        """Continue a run; it ends exactly as one that was never interrupted."""
+        self.resume(spec, out, **changes)
+        self.assert_same(spec, out)
 
     def fresh(self, spec, out, **changes):
         """A run in a new interpreter, as (exit code, standard output, standard error)."""

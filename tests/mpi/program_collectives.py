@@ -3,9 +3,7 @@
 Process 0 writes what each check found to `results.json`: '' or what was wrong.
 """
 
-import json
 import sys
-import traceback
 
 from spinup.utils.mpi_tools import mpi_fork
 
@@ -19,6 +17,7 @@ from torch import nn
 from spinup.algos.pytorch.common import gradients
 from spinup.utils import mpi_pytorch, mpi_tools, mpi_world
 from spinup.utils.mpi_tools import Shards, num_procs, proc_id
+from tests.helpers.mpi_checks import run_checks
 
 
 def joined(make):
@@ -247,23 +246,5 @@ def check_one_thread_a_process():
     assert torch.get_num_threads() == 1
 
 
-CHECKS = [name for name in list(globals()) if name.startswith("check_")]
-
-
-def main():
-    assert num_procs() == int(sys.argv[1])
-    results = {}
-    for name in CHECKS:
-        try:
-            globals()[name]()
-            said = ""
-        except AssertionError:
-            said = f"rank {proc_id()}: {traceback.format_exc()}"
-        results[name] = "".join(mpi_tools.gather_lists([said]))
-    if proc_id() == 0:
-        with open("results.json", "w") as file:
-            json.dump(results, file)
-
-
 if __name__ == "__main__":
-    main()
+    run_checks(globals())

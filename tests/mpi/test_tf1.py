@@ -1,12 +1,12 @@
 """In TensorFlow, too, the number of processes does not change a bit."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from spinup.runs.checkpoints import load_checkpoint
 from tests.helpers.comparing import table_cells
+from tests.mpi import program_tf1
 
 PROGRAM = Path(__file__).with_name("program_tf.py")
 
@@ -16,12 +16,8 @@ pytestmark = pytest.mark.mpi
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The folder of the same runs, all four shards in this process."""
-    path = PROGRAM.with_name("program_tf1.py")
-    spec = importlib.util.spec_from_file_location("program_tf1", path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
     folder = tmp_path_factory.mktemp("alone")
-    program.train_all(folder)
+    program_tf1.train_all(folder)
     return folder
 
 

@@ -67,8 +67,7 @@ def test_off_policy_another_seed_gives_another_run(runs, algo):
 @pytest.mark.parametrize("algo", ALGOS)
 def test_another_seed_gives_another_run_from_the_first_episode_on(runs, algo, env):
     spec = small(algo, env)
-    out = runs.new_dir()
-    runs.train(spec, out, seed=4)
+    out = runs.new(spec, seed=4)
     mine, other = table(out), table(runs.reference(spec))
     assert mine[0]["AverageEpRet"] != other[0]["AverageEpRet"]
     assert policy_files(out) != policy_files(runs.reference(spec))
@@ -82,8 +81,7 @@ def test_seed_zero_is_a_seed_and_global_generators_decide_nothing(runs, algo):
     runs.train(spec, b, disturb=12)
     assert_same_run(a, b)
     # seed 0 is not the same as some other one either
-    c = runs.new_dir()
-    runs.train(spec, c, seed=1)
+    c = runs.new(spec, seed=1)
     assert table(a) != table(c)
 
 
@@ -119,8 +117,7 @@ def test_two_calls_in_one_process_are_two_equal_runs(runs, algo):
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_several_environments_repeat_and_worker_processes_change_nothing(runs, vector):
     spec = small("ppo", "CartPole-v1", num_envs=4)
-    out = runs.new_dir()
-    runs.train(spec, out, vector=vector, disturb=5)
+    out = runs.new(spec, vector=vector, disturb=5)
     runs.assert_same(spec, out)
     assert_whole_table(out, 7, 60)
 
@@ -132,16 +129,14 @@ def test_one_environment_and_four_are_different_runs(runs):
 
 def test_environments_of_one_run_are_seeded_differently(runs):
     """With one seed for all of them the streams would be copies of each other."""
-    out = runs.new_dir()
-    runs.train(small("ppo", "CartPole-v1", num_envs=4, epochs=1), out)
+    out = runs.new(small("ppo", "CartPole-v1", num_envs=4, epochs=1))
     seeds = final_state(out)["shards"][0]["streams"]["seeds"]
     assert len(set(seeds)) == 4
 
 
 def test_shards_decide_the_arithmetic_and_repeat(runs):
     spec = small("ppo", "CartPole-v1", shards=2)
-    a = runs.new_dir()
-    runs.train(spec, a)
+    a = runs.new(spec)
     runs.assert_same(spec, a)
     assert table(a) != table(runs.reference(small("ppo", "CartPole-v1")))
 
@@ -199,10 +194,8 @@ def test_training_imports_neither_mujoco_nor_tensorflow_nor_mpi(runs):
 
 def test_epochs_without_a_gradient_step_are_logged_and_resumed(runs):
     spec = small("ppo", "CartPole-v1", train_pi_iters=0, train_v_iters=0)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 300, "do": "SIGKILL"})
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    out = runs.new(spec, expect=-9, at_step={"n": 300, "do": "SIGKILL"})
+    runs.assert_resumes(spec, out)
     assert {float(row["StopIter"]) for row in table(out)} == {0.0}
 
 

@@ -81,15 +81,13 @@ def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, a
     # still full: it says so again, and still costs nothing
     assert "No space left" in runs.train(spec, out, expect=1, resume=True)
     ballast.unlink()
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     """As a full disk, by a limit on the size of files: it hits the largest of a checkpoint."""
     spec = small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, epochs=2)
+    out = runs.new(spec, epochs=2)
     before = [path.name for path in checkpoints(out)]
     tensors = (checkpoints(out)[-1] / "state.safetensors").stat().st_size
     others = [p.stat().st_size for p in out.rglob("*") if p.is_file() and "state." not in p.name]
@@ -99,15 +97,13 @@ def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     assert kind == "DiskError" and "File too large" in message
     assert str(out / "checkpoints") in message and before[-1] in message
     assert [path.name for path in checkpoints(out)] == before
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
     """From the first piece of the replay buffer to the last file; nothing half-written stays."""
     spec = small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
-    start = runs.new_dir()
-    runs.train(spec, start, epochs=1)
+    start = runs.new(spec, epochs=1)
     before = contents(start / "checkpoints")
     refused = 0
     for n in range(1, 100):
@@ -123,8 +119,7 @@ def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
         now = contents(out / "checkpoints")
         assert before.items() <= now.items(), "a file of the checkpoint before it is gone"
         refused += any("pieces" in name for name in now.keys() - before.keys())
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
     assert n > 12, "fewer files than a save has"
     assert refused, "no failure between the pieces and their checkpoint"
 
@@ -243,8 +238,7 @@ def damage(file, how):
 @pytest.mark.parametrize("name", ["state.safetensors", "state.json", "manifest.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, how):
     spec = small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     before, newest = checkpoints(out)
     damage(newest / name, how)
     printed = runs.resume(spec, out)
@@ -257,8 +251,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, ho
 def stopped_off_policy_run(runs):
     """(description, directory, pieces of the newest checkpoint only, pieces of both)."""
     spec = small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=143, at_step={"n": 290, "do": "SIGTERM"})
+    out = runs.new(spec, expect=143, at_step={"n": 290, "do": "SIGTERM"})
     assert [path.name for path in checkpoints(out)] == ["step-000000000240", "step-000000000290"]
     manifests = [json.loads((path / "manifest.json").read_text()) for path in checkpoints(out)]
     old, new = (set(manifest["pieces"]) for manifest in manifests)
@@ -286,8 +279,7 @@ def test_a_damaged_piece_of_the_newest_checkpoint_costs_that_one_only(runs, how)
             path.rename(aside)
     for aside in (out / "checkpoints").glob("aside-*"):
         aside.rename(aside.with_name(aside.name.removeprefix("aside-")))
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
@@ -299,14 +291,12 @@ def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
     now = contents(out)
     assert {**now, ".lock": b""} == {**before, ".lock": b""}
     damage(shared[0], "flipped")  # back
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
     spec = small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for checkpoint in checkpoints(out):
         damage(checkpoint / "state.safetensors", "flipped")
     table = (out / "progress.txt").read_bytes()
@@ -318,14 +308,12 @@ def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
 @pytest.mark.parametrize("how", ["half a line", "one row less", "another table", "no text"])
 def test_a_damaged_table_is_mended_or_refused(runs, how):
     spec = small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     progress = out / "progress.txt"
     whole = progress.read_bytes()
     if how == "half a line":
         progress.write_bytes(whole + b"4\t17.0\t3.")
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
         return
     bad = {
         "one row less": b"\n".join(whole.split(b"\n")[:-2]) + b"\n",
@@ -336,8 +324,7 @@ def test_a_damaged_table_is_mended_or_refused(runs, how):
     kind, message = last_line(runs.train(spec, out, expect=1, resume=True))
     assert kind == "SpinupError" and "progress.txt" in message
     progress.write_bytes(whole)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 # ---------------------------------------- divergence ----------------------------------------------
@@ -369,8 +356,7 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
     assert finite(out)
     assert not (out / ".finished").exists()
     # the trouble gone, it goes on from there
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("do", ["nan", "inf_obs"])
@@ -388,8 +374,7 @@ def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs,
     assert message.endswith(f"the last good checkpoint is in {out}")
     assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
     assert finite(out)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "dqn"])
@@ -417,8 +402,7 @@ def test_an_infinite_observation_does_not_get_into_a_saved_normaliser(runs):
     kind, message = last_line(printed)
     assert kind == "TrainingDiverged" and "obs_filter" in message, printed
     assert finite(out)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
@@ -429,8 +413,7 @@ def test_an_environment_that_raises_shows_its_traceback_and_the_run_can_be_resum
     printed = runs.train(spec, out, expect=1, at_step=trouble, vector=vector)
     assert "ArithmeticError: this environment fails on purpose" in printed
     assert "in trouble" in printed, "the line of the environment is not shown"
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 # --------------------------------------- hostile files --------------------------------------------
@@ -447,8 +430,7 @@ def bombs(canary):
 def victim(runs):
     """A run killed halfway, with everything in its directory that ours or older ones had."""
     spec = small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for extra in ("vars.pkl", "vars3.pkl", "pyt_save/model3.pt"):
         (out / extra).write_bytes(b"")
     return spec, out

@@ -44,8 +44,7 @@ def test_a_stop_among_test_episodes_repeats_them_with_the_statistics_of_before(r
     trouble = {"n": 100, "do": "SIGTERM", "among": "test"}  # of 45 steps each
     runs.train(spec, out, expect=143, at_step=trouble)
     assert final_state(out)["epoch"] == 1
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
@@ -117,5 +116,4 @@ def test_a_wrapper_added_between_the_runs_is_refused_in_one_sentence(runs, wrapp
     last = printed.strip().splitlines()[-1]
     assert "the environment differs" in last and wrapper in last
     assert differences(final_state(out), before) == []
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)

@@ -50,8 +50,7 @@ def kill_at_steps(runs, spec, out, steps):
     for i, n in enumerate(steps):
         trouble = {"n": n, "do": "SIGKILL"}
         runs.train(spec, out, expect=-9, at_step=trouble, resume=i > 0)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
     assert_whole_table(out, spec["kwargs"]["epochs"], spec["kwargs"]["steps_per_epoch"])
 
 
@@ -108,8 +107,7 @@ def test_three_environments(runs, request, env, vector):
     for i, n in enumerate(instants(request, 2, last)):
         trouble = {"n": n, "do": "SIGKILL"}
         runs.train(spec, out, expect=-9, at_step=trouble, vector=vector, resume=i > 0)
-    runs.resume(spec, out, vector=vector)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector=vector)
 
 
 def test_worker_processes_end_with_a_killed_trainer(runs):
@@ -169,10 +167,8 @@ def test_killed_before_the_first_checkpoint(runs):
 
 def test_save_freq_may_change_between_attempts(runs):
     spec = small("vpg", "CartPole-v1")
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 200, "do": "SIGKILL"}, save_freq=1)
-    runs.resume(spec, out, save_freq=100)
-    runs.assert_same(spec, out)
+    out = runs.new(spec, expect=-9, at_step={"n": 200, "do": "SIGKILL"}, save_freq=1)
+    runs.assert_resumes(spec, out, save_freq=100)
 
 
 # ------------------------------------- replayed transitions ---------------------------------------
@@ -227,8 +223,7 @@ def test_off_policy_in_worker_processes(runs, request, algo):
     (n,) = instants(request, 1, 80)
     trouble = {"n": n, "do": "SIGKILL"}
     runs.train(spec, out, expect=-9, at_step=trouble, vector="async")
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 @pytest.mark.parametrize("env", ["shared", "draws_when_made"])
@@ -265,10 +260,8 @@ def test_killed_while_files_are_written(runs, request, algo, env, name, torn):
     total = calls_of(runs, spec, name)
     assert total >= 2, "the run does not use this call any more: choose another"
     for n in sorted(set(instants(request, 5, total))):
-        out = runs.new_dir()
-        runs.train(spec, out, expect=-9, at_call={"name": name, "n": n, "torn": torn})
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        out = runs.new(spec, expect=-9, at_call={"name": name, "n": n, "torn": torn})
+        runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("algo, env", [("reinforce", "CartPole-v1"), ("ddpg", "HalfCheetah-v5")])
@@ -280,16 +273,14 @@ def test_killed_at_every_file_operation_of_one_checkpoint(runs, algo, env):
     one_save = total - calls_of(runs, one_epoch, "fsync")
     assert one_save > 8
     for n in range(total - one_save, total + 1):
-        out = runs.new_dir()
-        runs.train(spec, out, expect=-9, at_call={"name": "fsync", "n": n, "torn": True})
+        out = runs.new(spec, expect=-9, at_call={"name": "fsync", "n": n, "torn": True})
         # whole at every instant, without any mending: a policy, a checkpoint, the configuration
         assert load_policy(out)[1]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert load_checkpoint(out / "checkpoints")
         assert json.loads((out / "config.json").read_text())["algo"] == algo
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
 
 
 def test_killed_while_the_last_save_of_a_run_tidies_up(runs):
@@ -297,10 +288,8 @@ def test_killed_while_the_last_save_of_a_run_tidies_up(runs):
     spec = small("ddpg", save_freq=1, epochs=3, steps_per_epoch=20)
     total = calls_of(runs, spec, "unlink")
     for n in range(total - 3, total + 1):
-        out = runs.new_dir()
-        runs.train(spec, out, expect=-9, at_call={"name": "unlink", "n": n})
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        out = runs.new(spec, expect=-9, at_call={"name": "unlink", "n": n})
+        runs.assert_resumes(spec, out)
 
 
 # ------------------------------------- by the clock -----------------------------------------------
@@ -324,6 +313,5 @@ def test_killed_by_the_clock_several_times(runs, request, algo):
         process.kill()
         killed += process.wait() == -9
     print(f"{killed} of {attempts} attempts were killed before they ended")
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
     assert_whole_table(out, spec["kwargs"]["epochs"], 60)

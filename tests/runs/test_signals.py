@@ -54,8 +54,7 @@ def test_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, env, name):
     assert len(table(out)) == 3
     assert not (out / ".finished").exists()
     assert_says_how_to_continue(printed, 200, out)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_stopped_in_the_middle_of_the_first_epoch(runs):
@@ -63,8 +62,7 @@ def test_stopped_in_the_middle_of_the_first_epoch(runs):
     out = runs.new_dir()
     stop(runs, spec, out, 7)
     assert (out / "progress.txt").read_text() == ""
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_stopped_over_and_over(runs):
@@ -79,8 +77,7 @@ def test_stopped_over_and_over(runs):
             final_state(out)["total_steps"] + final_state(out)["shards"][0]["rollout"]["t"]
         )
     assert positions == sorted(set(positions)), "no progress"
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("at", [59, 60, 61, 120, 180, 181])
@@ -92,8 +89,7 @@ def test_stopped_at_the_edges_of_an_epoch(runs, at):
     rollout = final_state(out)["shards"][0]["rollout"]
     assert final_state(out)["total_steps"] + rollout["t"] == at
     assert rollout["t"] == at % 60
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_stopped_in_the_last_step_of_all_finishes_the_run(runs):
@@ -117,8 +113,7 @@ def test_everything_on_and_several_environments(runs, name):
     out = runs.new_dir()
     stop(runs, spec, out, 200, name)
     assert 0 < final_state(out)["shards"][0]["rollout"]["t"] < 20
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_shards_stop_between_each_other(runs):
@@ -128,8 +123,7 @@ def test_shards_stop_between_each_other(runs):
         out = runs.new_dir()
         stop(runs, spec, out, at)
         assert [shard["rollout"]["t"] for shard in final_state(out)["shards"]] == filled
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("algo", ["reinforce", "ppo"])
@@ -137,8 +131,7 @@ def test_a_users_own_network_goes_on_with_the_same_samples(runs, algo):
     spec = small(algo, "CartPole-v1", actor_critic="own")
     out = runs.new_dir()
     stop(runs, spec, out, 200)
-    runs.resume(spec, out, disturb=77)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, disturb=77)
 
 
 @pytest.mark.parametrize("actor_critic", ["counting", "counting_one_by_one"])
@@ -150,8 +143,7 @@ def test_a_users_network_that_counts_its_calls_goes_on_with_the_same_count(runs,
     rows = 200 // 3 + 1
     calls = rows if actor_critic == "counting" else 3 * rows
     assert final_state(out)["tracked"]["ac"]["calls"].item() == calls
-    runs.resume(spec, out, disturb=77)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, disturb=77)
 
 
 def test_off_policy_calls_in_test_episodes_do_not_count(runs):
@@ -160,8 +152,7 @@ def test_off_policy_calls_in_test_episodes_do_not_count(runs):
     stop(runs, spec, out, 100, "SIGTERM", among="test")  # of 45 steps each, in the second epoch
     assert final_state(out)["epoch"] == 1
     assert final_state(out)["tracked"]["ac"]["calls"].item() == 120 - 50  # 50 steps are random
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("env", ["dict", "discrete"])
@@ -169,8 +160,7 @@ def test_observations_that_are_no_vectors(runs, env):
     spec = small("ppo", env)
     out = runs.new_dir()
     stop(runs, spec, out, 200)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 # ------------------------------------- replayed transitions ---------------------------------------
@@ -195,8 +185,7 @@ def test_off_policy_stopped_in_the_middle_of_an_epoch_and_resumed(runs, algo, at
     assert len(loop["measured"]["LossQ"]) > 1, "no update in this epoch so far"
     assert len(table(out)) == at // 60
     assert_says_how_to_continue(printed, at, out)
-    runs.resume(spec, out, disturb=77)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, disturb=77)
 
 
 def test_off_policy_stopped_over_and_over(runs):
@@ -213,8 +202,7 @@ def test_off_policy_stopped_over_and_over(runs):
     assert positions == sorted(set(positions)), "no progress"
     # the policy is delayed by two: both kinds of steps were the next one
     assert {n % 2 for n in updates} == {0, 1}
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("at", [50, 59, 60, 61])
@@ -228,8 +216,7 @@ def test_off_policy_stopped_at_edges(runs, at):
     # stopped before the test episodes of an epoch, it plays them when it is resumed
     assert state["epoch"] == (at > 60)
     assert ((out / "progress.txt").read_text() == "") == (at <= 60)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("actor_critic", [None, "own_ddpg"])
@@ -243,8 +230,7 @@ def test_off_policy_stopped_in_a_test_episode(runs, at, epoch, actor_critic):
     assert (state["epoch"], state["total_steps"]) == (epoch, 120)
     assert len(table(out)) == epoch
     assert bool(len(state["tracked"]["loop"]["measured"]["LossQ"])) == (epoch == 1)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_off_policy_stopped_in_the_last_step_of_all_still_plays_the_test_episodes(runs):
@@ -253,8 +239,7 @@ def test_off_policy_stopped_in_the_last_step_of_all_still_plays_the_test_episode
     stop(runs, spec, out, 420, "SIGTERM", among="training")
     assert len(table(out)) == 6
     assert not (out / ".finished").exists()
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("algo, at", [("sac", 45), ("sac", 203), ("td3", 203), ("dqn", 203)])
@@ -263,8 +248,7 @@ def test_off_policy_a_users_own_network_goes_on_with_the_same_samples(runs, algo
     spec = small(algo, actor_critic=f"own_{algo}")
     out = runs.new_dir()
     stop(runs, spec, out, at, among="training")  # among the random steps, and long after them
-    runs.resume(spec, out, disturb=77)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, disturb=77)
 
 
 def test_off_policy_three_environments_in_worker_processes(runs):
@@ -272,8 +256,7 @@ def test_off_policy_three_environments_in_worker_processes(runs):
     out = runs.new_dir()
     stop(runs, spec, out, 75, "GROUPSIGTERM", vector="async")
     assert final_state(out)["tracked"]["loop"]["t"] % 60 != 0
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 # ------------------------------------- processes and threads --------------------------------------
@@ -286,8 +269,7 @@ def test_worker_processes_outlive_the_signal(runs, do):
     out = runs.new_dir()
     stop(runs, spec, out, 70, do, vector="async")
     assert 0 < final_state(out)["shards"][0]["rollout"]["t"] < 20
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 def test_a_second_ctrl_c_stops_at_once(runs):
@@ -297,8 +279,7 @@ def test_a_second_ctrl_c_stops_at_once(runs):
     assert process.wait() == -signal.SIGINT
     assert "Stopped and saved" not in process.output()
     assert final_state(out)["shards"][0]["rollout"]["t"] == 0, "it took the time to save"
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_second_sigterm_stops_at_once(runs):
@@ -306,8 +287,7 @@ def test_a_second_sigterm_stops_at_once(runs):
     out = runs.new_dir()
     process = runs.start(spec, out, at_step={"n": 200, "do": "SIGTERM+SIGTERM"})
     assert process.wait() == -signal.SIGTERM
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_second_sighup_does_not_keep_it_from_saving(runs):
@@ -317,8 +297,7 @@ def test_a_second_sighup_does_not_keep_it_from_saving(runs):
     process = runs.start(spec, out, at_step={"n": 200, "do": "SIGHUP+SIGHUP+SIGHUP"})
     assert process.wait() == CODES["SIGHUP"]
     assert "Stopped and saved after 200 steps" in process.output()
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_sighup_that_nohup_ignores_stays_ignored():
@@ -390,8 +369,7 @@ def test_a_worker_that_hangs_does_not_block_a_stop(runs):
     last = process.output().strip().splitlines()[-1]
     assert "did not answer within 1 seconds after the signal to stop" in last and "resume" in last
     assert differences(final_state(out), before) == []
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 def test_a_worker_that_is_slow_to_answer_does_not_keep_a_stop_from_saving(runs):
@@ -403,8 +381,7 @@ def test_a_worker_that_is_slow_to_answer_does_not_keep_a_stop_from_saving(runs):
         spec, out, expect=CODES["SIGTERM"], at_step=trouble, vector="async", patience=60.0
     )
     assert "Stopped and saved" in printed
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 def test_a_worker_that_is_killed_ends_the_run_in_one_sentence(runs):
@@ -415,14 +392,12 @@ def test_a_worker_that_is_killed_ends_the_run_in_one_sentence(runs):
     last = printed.strip().splitlines()[-1]
     assert re.search(r"the worker process of environment [012] was killed by SIGKILL", last)
     assert final_state(out)["epoch"] >= 1
-    runs.resume(spec, out, vector="async")
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out, vector="async")
 
 
 def test_in_another_thread_training_works_and_leaves_signals_alone(runs):
     spec = small("ppo", "CartPole-v1")
-    out = runs.new_dir()
-    runs.train(spec, out, thread=True)
+    out = runs.new(spec, thread=True)
     runs.assert_same(spec, out)
 
 
@@ -433,8 +408,7 @@ def test_a_new_interpreter_ends_with_the_code_that_shells_expect(runs, name, cod
     code, _, err = runs.fresh(spec, out, at_step={"n": 200, "do": name})
     assert code in codes
     assert "resume=True" in err
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_handlers_of_the_caller_are_back_after_a_run(tmp_path):

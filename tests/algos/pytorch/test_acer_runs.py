@@ -17,6 +17,7 @@ from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, make_env
 from spinup.utils.errors import SpinupError
 from tests.helpers.by_hand import TablePi
+from tests.helpers.probes import observations
 
 # ---- acting ----------------------------------------------------------------------------------
 
@@ -249,20 +250,6 @@ def test_other_kinds_of_actions_are_refused(train, env):
         train("acer", env)
 
 
-def observations(probe):
-    """All observations from which an action is chosen."""
-    seen = set()
-    env = make_env(probe.id)
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(getattr(env.action_space, "start", 0))
-            over = terminated or truncated
-    return [np.array([x], np.float32) for x in sorted(seen)]
-
-
 @pytest.mark.parametrize(
     "probe", [p for p in PROBES if p.actions in ("Discrete", "DiscreteFrom5")], ids=lambda p: p.id
 )
@@ -286,7 +273,7 @@ def test_a_probe_is_learned(train, probe):
     )
     env = make_env(probe.id)
     get_action = make_get_action(run.ac, deterministic=True)
-    for o in observations(probe):
+    for o in observations(probe.id):
         value = float(run.ac.v(torch.as_tensor(o)).detach())
         assert value == pytest.approx(env.unwrapped.true_value(o, gamma), abs=0.1), f"V({o})"
         if probe.learns_action:

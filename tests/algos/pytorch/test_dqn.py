@@ -22,6 +22,7 @@ from spinup.algos.pytorch.dqn.dqn import compute_loss_q, dqn, dqn_update
 from spinup.envs import PROBES, adapt_env, make_env
 from spinup.utils.seeding import Seeds
 from tests.helpers.by_hand import NetworksOf, TableQ, finite_differences
+from tests.helpers.probes import observations
 
 OBS_SPACE = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -572,19 +573,6 @@ TOLD = ("Truncation-v0", "Termination-v0", "TwoStep-v0", "ActionObservationDiscr
 EVERYTHING = [(p, OTHER) for p, _ in PLAIN if p.id.removeprefix("spinup/Probe") in TOLD]
 
 
-def observations(probe):
-    """All observations from which an action is chosen."""
-    env, seen = make_env(probe.id), set()
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(env.unwrapped.action_space.start)
-            over = terminated or truncated
-    return [np.array([x], np.float32) for x in sorted(seen)]
-
-
 @pytest.mark.parametrize(
     ("probe", "options"),
     [*PLAIN, *EVERYTHING],
@@ -595,7 +583,7 @@ def test_a_probe_is_learned(train, probe, options):
     env = make_env(probe.id)
     get_action = make_get_action(run.ac, True, action_space=adapt_env(env).action_space)
     start = int(env.action_space.start)
-    for o in observations(probe):
+    for o in observations(probe.id):
         values = run.ac.q(torch.as_tensor(o)).detach().numpy()
         true = env.unwrapped.true_value(o, LEARN["gamma"])
         assert values.max() == pytest.approx(true, abs=0.1), f"max Q({o})"

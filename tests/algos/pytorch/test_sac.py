@@ -34,7 +34,9 @@ from tests.helpers.by_hand import (
     NetworksOf,
     TablePi,
     TableQ,
-    finite_differences,
+    assert_gradients,
+    default_networks,
+    same,
     transitions,
 )
 
@@ -78,28 +80,11 @@ ACTIONS = {
 
 @pytest.fixture(params=list(ACTIONS))
 def mlp_nets(request):
-    """The default networks in double precision, their targets, and a batch."""
-    torch.manual_seed(3)
-    obs_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = ACTIONS[request.param]
-    ac, ac_targ = (
-        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2)
-    )
-    n = 6
-    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
-    act = torch.rand(n, 2, dtype=torch.float64)
-    batch["act"] = act if request.param == "Box" else torch.tensor([0, 1, 2, 2, 1, 0])
-    batch["rew"] = torch.randn(n, dtype=torch.float64)
-    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
-    return ac, ac_targ.requires_grad_(False), batch
+    return default_networks(core.MLPActorCritic, ACTIONS[request.param])
 
 
 def sgd(ac, pi_lr=0.1, q_lr=0.1):
     return SGD(ac.pi.parameters(), pi_lr), SGD([*ac.q1.parameters(), *ac.q2.parameters()], q_lr)
-
-
-def same(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
 
 
 def log_of(alpha):
@@ -162,10 +147,7 @@ def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
         return compute_loss_pi(ac, batch, ALPHA)[0]
 
     for loss, net in ((loss_q, nn.ModuleList([ac.q1, ac.q2])), (loss_pi, ac.pi)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        got = torch.cat([g.reshape(-1) for g in grads])
-        want = finite_differences(loss, net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 # ---- losses, discrete actions ----------------------------------------------------------------

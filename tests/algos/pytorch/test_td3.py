@@ -20,7 +20,15 @@ from spinup.algos.pytorch.td3.td3 import (
 )
 from spinup.envs import make_env
 from spinup.utils.errors import SpinupError
-from tests.helpers.by_hand import LinearPi, LinearQ, NetworksOf, finite_differences, transitions
+from tests.helpers.by_hand import (
+    LinearPi,
+    LinearQ,
+    NetworksOf,
+    assert_gradients,
+    default_networks,
+    same,
+    transitions,
+)
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -45,26 +53,11 @@ def nets():
 
 @pytest.fixture
 def mlp_nets():
-    """The default networks in double precision, their targets, and a batch."""
-    torch.manual_seed(3)
-    obs_space = spaces.Box(-1, 1, (3,), np.float32)
-    ac, ac_targ = (
-        core.MLPActorCritic(obs_space, BOX, hidden_sizes=(6, 5)).double() for _ in range(2)
-    )
-    n = 6
-    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
-    batch["act"] = torch.rand(n, 2, dtype=torch.float64)
-    batch["rew"] = torch.randn(n, dtype=torch.float64)
-    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
-    return ac, ac_targ.requires_grad_(False), batch
+    return default_networks(core.MLPActorCritic, BOX)
 
 
 def sgd(ac, pi_lr=0.1, q_lr=0.1):
     return SGD(ac.pi.parameters(), pi_lr), SGD([*ac.q1.parameters(), *ac.q2.parameters()], q_lr)
-
-
-def same(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
 
 
 # ---- losses ----------------------------------------------------------------------------------
@@ -108,10 +101,7 @@ def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
 
     critics = nn.ModuleList([ac.q1, ac.q2])
     for loss, net in ((loss_q, critics), (lambda: compute_loss_pi(ac, batch), ac.pi)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        got = torch.cat([g.reshape(-1) for g in grads])
-        want = finite_differences(lambda loss=loss: loss().detach(), net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 # ---- target smoothing ------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from spinup.algos.pytorch.trpo.trpo import (
 )
 from spinup.utils.errors import SpinupError
 from spinup.utils.mpi_tools import Shards
-from tests.helpers.by_hand import TableAC, finite_differences, score, table_batch
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
@@ -117,10 +117,7 @@ def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
         return compute_loss_v(ac, batch)
 
     for loss, net in ((pi_loss, ac.pi), (v_loss, ac.v)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        want = finite_differences(loss, net)
-        got = torch.cat([g.reshape(-1) for g in grads])
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 @BY_NAME

@@ -11,7 +11,7 @@ from torch.optim import SGD
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.vpg.vpg import compute_loss_pi, compute_loss_v, vpg_update
 from spinup.utils.mpi_tools import Shards
-from tests.helpers.by_hand import TableAC, finite_differences, score, table_batch
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
@@ -66,10 +66,7 @@ def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
         return compute_loss_v(ac, batch)
 
     for loss, net in ((pi_loss, ac.pi), (v_loss, ac.v)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        want = finite_differences(loss, net)
-        got = torch.cat([g.reshape(-1) for g in grads])
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 def test_the_update_takes_one_policy_step_and_many_value_steps(mlp_batch):

@@ -21,6 +21,7 @@ from spinup.runs.checkpoints import load_checkpoint
 from spinup.runs.run import TrainingDiverged
 from spinup.utils.tf import tf
 from tests.helpers.comparing import diagnostics_cells, table_cells, with_pieces
+from tests.helpers.probes import GAMMA, OFF_POLICY, RATES
 from tests.helpers.processes import run_python
 
 FUNCTIONS = {"ddpg": ddpg_tf1, "td3": td3_tf1, "sac": sac_tf1}
@@ -408,24 +409,12 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
 
 # ---- learning ------------------------------------------------------------------------------------
 
-GAMMA = 0.5
 PROBE = {
-    "gamma": GAMMA,
+    **OFF_POLICY,
     "ac_kwargs": {"hidden_sizes": (16,), "activation": tf.tanh},
-    "steps_per_epoch": 400,
     "epochs": 1,
-    "start_steps": 300,
-    "update_after": 100,
-    "update_every": 10,
-    "batch_size": 64,
-    "polyak": 0.8,
-    "max_ep_len": 100,
-    "num_envs": 2,
-    "num_test_episodes": 0,
     "replay_size": 1000,
 }
-DDPG = {"pi_lr": 1e-3, "q_lr": 0.03, "act_noise": 0.3}
-RATES = {"ddpg": DDPG, "td3": {**DDPG, "pi_lr": 2e-3}, "sac": {"lr": 0.02, "alpha": 0.02}}
 
 
 def critics(ac, obs, act):

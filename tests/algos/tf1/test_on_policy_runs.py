@@ -22,6 +22,8 @@ from spinup.runs.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 from tests.helpers.comparing import diagnostics_cells, table_cells
+from tests.helpers.odd import Odd
+from tests.helpers.probes import GAMMA, observations
 from tests.helpers.processes import run_python
 
 ALGOS = ("vpg_tf1", "trpo_tf1", "ppo_tf1")
@@ -408,19 +410,6 @@ def test_callbacks_see_every_row_and_can_end_the_run(train):
 
 
 def test_images_dicts_and_actions_of_any_shape_train(train):
-    class Odd(gym.Env):
-        def __init__(self, obs_space, action_space):
-            self.observation_space, self.action_space = obs_space, action_space
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.observation_space.seed(seed)
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            assert self.action_space.contains(action)
-            return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
-
     table_of_bytes = spaces.Box(0, 255, (3, 3), np.uint8)
     keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
     table = spaces.MultiDiscrete([[2, 3], [3, 2]], start=[[1, 0], [5, 0]])
@@ -432,8 +421,6 @@ def test_images_dicts_and_actions_of_any_shape_train(train):
 
 # ---- probes ----------------------------------------------------------------------------------
 
-GAMMA = 0.5
-
 
 def network(arrays, scope, x):
     """The output of an MLP with tanh layers, from a run's variables."""
@@ -442,20 +429,6 @@ def network(arrays, scope, x):
         x = x @ arrays[f"{scope}/{name}/kernel"] + arrays[f"{scope}/{name}/bias"]
         x = np.tanh(x) if i == 0 else x
     return x
-
-
-def observations(env):
-    """All observations from which an action is chosen."""
-    seen = set()
-    env.action_space.seed(0)
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated
-    return np.float32(sorted(seen))[:, None]
 
 
 # Those that contain the simpler ones; the parity tests cover the other action spaces.
@@ -470,7 +443,7 @@ def test_ppo_learns_the_values_of_a_probe(train, name):
     net = {"hidden_sizes": (16,)}
     run = train("ppo_tf1", probe, ac_kwargs=net, gamma=GAMMA, vf_lr=0.02, **passes)
     env = make_env(probe)
-    obs = observations(env)
+    obs = np.stack(observations(probe))
     want = [env.unwrapped.true_value(o, GAMMA) for o in obs]
     np.testing.assert_allclose(network(variables(run.dir), "v", obs)[:, 0], want, atol=0.1)
 
@@ -487,7 +460,7 @@ def test_ppo_learns_the_best_action_of_a_probe(train, name):
     run = train("ppo_tf1", probe, ac_kwargs={"hidden_sizes": (16,)}, **given)
     meta, arrays = load_policy(run.dir / "tf1_save")
     actor = NumpyActor(meta["actor"], arrays)
-    obs = observations(env)
+    obs = np.stack(observations(probe))
     found = env_actions(adapt_env(env).action_space)(actor.mode(actor(obs)))
     best = np.stack([env.unwrapped.optimal_action(o) for o in obs])
     start = getattr(env.action_space, "start", 0)
