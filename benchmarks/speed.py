@@ -183,7 +183,7 @@ def measure(rounds):
 
 def measure_backends(rounds):
     """The same of TensorFlow's algorithms relative to PyTorch's and SBX."""
-    import peers
+    from benchmarks import peers
 
     rates: dict[str, dict[str, list[float]]] = {}
     for algo in ("vpg", "ppo"):
@@ -260,4 +260,5 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.exit(main())

@@ -1,14 +1,13 @@
 """Which module may import which, what `import spinup` costs, and what no file may contain."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spinup import registry
 from spinup.utils.toml import parse_toml
+from tests.helpers.processes import run_python
 
 FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
@@ -254,9 +253,7 @@ def test_an_algorithm_loads_little_of_the_library(name, backend):
         "lines = sum(len(open(file, encoding='utf-8').readlines()) for file in files)\n"
         f"print((lines, {other!r} in sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", code)
     lines, loads_the_other = ast.literal_eval(done.stdout)
     assert lines <= MOST_LINES
     assert not loads_the_other
@@ -272,9 +269,7 @@ def loaded_after(statement):
         f"{statement}\nimport sys, time\n"
         f"print((time.process_time(), [m for m in {FRAMEWORKS!r} if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", code)
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
 
@@ -445,7 +440,7 @@ def test_no_file_names_a_machine(repo_root):
     homes = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "tmp/brief")
     ours = ["spinup", "tests", "benchmarks", "docs", ".ci"]
     files = [p for folder in ours for p in (repo_root / folder).rglob("*") if p.is_file()]
-    files += [p for p in repo_root.iterdir() if p.is_file()]
+    files += [p for p in repo_root.iterdir() if p.is_file() and p.name != ".git"]
     text = {".py", ".md", ".json", ".toml", ".txt", ".sh", ".rst", ".yml", ".yaml", ""}
     files = [p for p in files if p.suffix in text and "__pycache__" not in p.parts]
     assert len(files) > 10

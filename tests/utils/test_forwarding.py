@@ -2,10 +2,10 @@
 
 import ast
 import importlib
-import subprocess
-import sys
 
 import pytest
+
+from tests.helpers.processes import run_python
 
 FORWARDING = ("logx", "plot", "run_utils", "slurm_executor", "test_policy", "workers")
 
@@ -49,5 +49,4 @@ def test_a_logger_loads_no_framework_and_nothing_that_it_was_not_asked_for(tmp_p
         " 'spinup.runs.storage.torch_saver', 'spinup.policies.saved', 'spinup.parallel.launch');"
         "sys.exit(' '.join(name for name in unused if name in sys.modules) or None)"
     )
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True)
-    assert run.returncode == 0, run.stderr
+    run_python("-c", code, tmp_path)

@@ -4,12 +4,12 @@ import io
 import os
 import re
 import select
-import subprocess
 import sys
 
 import pytest
 
 from spinup.utils.progress import ProgressBar
+from tests.helpers.processes import run_python
 
 
 def everything(master):
@@ -126,7 +126,7 @@ def test_importing_it_imports_neither_torch_nor_tqdm():
         "import sys, spinup.utils.progress; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'tqdm')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    run_python("-c", code)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

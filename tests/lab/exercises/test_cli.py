@@ -4,8 +4,6 @@ import json
 import os
 import re
 import runpy
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +14,7 @@ from spinup_lab.exercises.exercise import RIGHT, Exercise, Result
 from spinup_lab.exercises.judge import examine
 from spinup_lab.exercises.mistakes import known_mistake
 from spinup_lab.exercises.progress import Progress
+from tests.helpers.processes import run_python
 
 SUMS = "tools.discount_cumsum"
 GOOD = """
@@ -81,8 +80,7 @@ def test_check_in_a_real_terminal_has_exit_codes(tmp_path):
 
     def check(content):
         (tmp_path / "mine.py").write_text(content)
-        words = [sys.executable, "-m", "spinup.run", "exercise", "check", SUMS, "mine.py"]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
+        return run_python("-m", "spinup.run", "exercise", "check", SUMS, "mine.py", expect=None)
 
     assert check(GOOD).returncode == 0
     wrong = check("def discount_cumsum(x, discount):\n    return 2.0 * x\n")

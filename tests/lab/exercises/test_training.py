@@ -1,8 +1,6 @@
 """`spinup exercise check ID --train`: a run with the learner's function beside the library's."""
 
 import contextlib
-import subprocess
-import sys
 import types
 
 import pytest
@@ -11,6 +9,7 @@ from spinup import run
 from spinup.utils.errors import SpinupError
 from spinup_lab.exercises import catalogue, training
 from spinup_lab.exercises.exercise import RIGHT, Check, Exercise, Result, resolve
+from tests.helpers.processes import run_python
 
 LOSS = "reinforce.loss_pi"
 SUMS = "tools.discount_cumsum"
@@ -130,9 +129,8 @@ def test_from_the_command_line(tmp_path):
         "    sums = [sum(discount**k * v for k, v in enumerate(x[t:])) for t in range(len(x))]\n"
         "    return np.array(sums, float)\n"
     )
-    words = [sys.executable, "-m", "spinup.run", "exercise", "check", SUMS, "mine.py", "--train"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == RIGHT, done.stderr
+    words = ["exercise", "check", SUMS, "mine.py", "--train"]
+    done = run_python("-m", "spinup.run", *words, expect=RIGHT, cwd=tmp_path)
     verdict, _, shown = done.stdout.partition("A demonstration, not a verdict")
     assert f"{SUMS}: right." in verdict and "30,000 steps" in shown
     assert "discount_cumsum was called" in shown
