@@ -18,7 +18,6 @@ from typing import Any
 
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, nearest, printable
-from spinup_lab.exercises.catalogue import SETS, find, load, set_number
 from spinup_lab.exercises.exercise import Task
 from spinup_lab.exercises.progress import (
     FOLDER,
@@ -29,6 +28,7 @@ from spinup_lab.exercises.progress import (
     recorded,
     state,
 )
+from spinup_lab.exercises.tasks import SETS, find, load, set_number
 
 _OVERVIEW = """\
 commands:

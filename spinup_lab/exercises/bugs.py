@@ -10,15 +10,24 @@ from __future__ import annotations
 import ast
 import random
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from spinup.utils.errors import SpinupError, nearest
 from spinup_lab import bugs as zoo
 from spinup_lab.bugs.catalogue import healthy_source
-from spinup_lab.exercises import recorded
-from spinup_lab.exercises.exercise import CANNOT_JUDGE, WRONG, Check, Exercise, Result, Wrong
+from spinup_lab.exercises import content, recorded
+from spinup_lab.exercises.exercise import (
+    CANNOT_JUDGE,
+    WRONG,
+    Check,
+    Exercise,
+    Result,
+    Task,
+    Wrong,
+)
 
 LETTERS = "abcd"
 NAME = "ANSWER"  # the variable with the answer to the question
@@ -58,17 +67,39 @@ class Fault:
         return excerpt(healthy_source(module), module, name, self.edits)
 
 
-def mutant(name: str) -> Fault:
-    """Return a fault of the zoo."""
-    found = zoo.find(name)
-    return Fault(found.title, found.story, found.part, found.hints, mutant=name)
+def read(path: Path, exercises: Mapping[str, Task]) -> dict[str, Bug]:
+    """Return the bugs that a file describes in functions of other exercises."""
+    tables = content.read(path)
+    logs = {
+        name: content.filled(Log, f"{path.name}: log {name}", table)
+        for name, table in content.as_table(path.name, tables.get("logs")).items()
+    }
+    for name, log in logs.items():  # in the words of the log that shows it
+        others = tuple(logs[x].symptom if x in logs else x for x in log.others)
+        logs[name] = replace(log, others=others)
+    found: dict[str, Bug] = {}
+    for id_, faults in content.as_table(path.name, tables.get("faults")).items():
+        exercise = exercises.get(id_)
+        if not isinstance(exercise, Exercise):
+            raise SpinupError(f"{path.name}: there is no function {id_!r}{nearest(id_, exercises)}")
+        for number, given in enumerate(faults, start=1):
+            fault = _fault(f"{path.name}: {id_}", exercise, given)
+            bug = make_bug(exercise, number, fault, logs.get(fault.mutant))
+            found[bug.id] = bug
+    return found
 
 
-def mistake(exercise: Exercise, name: str, part: str) -> Fault:
-    """Return a known mistake of an exercise as a fault; its hints are those of the exercise."""
-    (wrong,) = (wrong for wrong in exercise.wrong if wrong.name == name)
-    title = name.replace("-", " ")
-    return Fault(title, wrong.story, part, exercise.hints, edits=wrong.edits)
+def _fault(where: str, exercise: Exercise, given: str | Mapping[str, str]) -> Fault:
+    """Return a mutant of the zoo, by its id, or a known mistake with the part that it is in."""
+    if isinstance(given, str):
+        mutant = zoo.find(given)
+        return Fault(mutant.title, mutant.story, mutant.part, mutant.hints, mutant=given)
+    known = {wrong.name: wrong for wrong in exercise.wrong}
+    if content.as_table(where, given).get("mistake") not in known or "part" not in given:
+        raise SpinupError(f"{where}: {given} should have a known 'mistake' of it, and its 'part'")
+    wrong = known[given["mistake"]]
+    title = wrong.name.replace("-", " ")
+    return Fault(title, wrong.story, given["part"], exercise.hints, edits=wrong.edits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,12 +227,8 @@ def make_bug(exercise: Exercise, number: int, fault: Fault, log: Log | None = No
         question = f"Which part of the algorithm is the fault in? Write the letter into {NAME}."
         task = UNRECORDED.format(name=exercise.name)
     story = "The function still does what it did when you started."
-    given = Wrong(
-        "unchanged",
-        story,
-        function=f"zoo:{fault.mutant}" if fault.mutant else None,
-        edits=fault.edits,
-    )
+    function = f"zoo:{fault.mutant}" if fault.mutant else ""
+    given = Wrong("unchanged", story, function, fault.edits)
     shared.update(
         id=id_,
         title=f"find the bug in {exercise.name}{f' ({number})' if number > 1 else ''}",

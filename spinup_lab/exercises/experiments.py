@@ -76,6 +76,17 @@ def trend(result: Mapping[str, Any], arms: Sequence[str]) -> str:
     return UNCLEAR
 
 
+def enough(result: Mapping[str, Any], arms: Sequence[str]) -> str:
+    """Return the first arm that scores at least 0.8, or "unclear"."""
+    for arm in arms:
+        if result["algorithms"][arm]["iqm"] >= 0.8:
+            return arm
+    return UNCLEAR
+
+
+DECISIONS = {"best": best_arm, "worst": worst_arm, "trend": trend, "enough": enough}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Task):
     """An experiment: a question, possible predictions, and the runs that answer it.
@@ -366,8 +377,8 @@ def _wrapped(text: str) -> str:
 def command(words: Sequence[str]) -> int:
     """Run `spinup exercise run ID`: make the runs of an experiment."""
     from spinup.utils.argparsing import Parser, whole
-    from spinup_lab.exercises.catalogue import find
     from spinup_lab.exercises.progress import FOLDER, default_folder
+    from spinup_lab.exercises.tasks import find
 
     parser = Parser(
         prog="spinup exercise run",

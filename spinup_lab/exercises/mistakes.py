@@ -26,14 +26,11 @@ def known_mistake(exercise: Exercise, wrong: Wrong) -> Callable[..., Any]:
     """Return the function of a known wrong answer."""
     if wrong.edits:
         return _edited(resolve(exercise.reference), wrong.edits)
-    if isinstance(wrong.function, str):
-        kind, _, name = wrong.function.partition(":")
-        if kind == "zoo":
-            zoo = importlib.import_module("spinup_lab.bugs")
-            return zoo.function(name, exercise.reference.partition(":")[2])
-        return resolve(wrong.function)
-    assert wrong.function is not None, f"{exercise.id}: {wrong.name} has no function"
-    return wrong.function
+    kind, _, name = wrong.function.partition(":")
+    if kind == "zoo":
+        zoo = importlib.import_module("spinup_lab.bugs")
+        return zoo.function(name, exercise.reference.partition(":")[2])
+    return resolve(wrong.function)
 
 
 class _Text(importlib.abc.InspectLoader):

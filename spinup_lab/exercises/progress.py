@@ -22,8 +22,8 @@ from spinup import __version__
 from spinup.runs.storage.files import atomic_write
 from spinup.utils.errors import SpinupError, one_line, printable
 from spinup.utils.reading import read_json
-from spinup_lab.exercises.catalogue import load
 from spinup_lab.exercises.exercise import CANNOT_JUDGE, Result, Task
+from spinup_lab.exercises.tasks import load
 
 FOLDER = "spinup-exercises"
 NAME = "progress.json"

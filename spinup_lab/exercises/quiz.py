@@ -63,8 +63,8 @@ def load(number: int) -> tuple[Question, ...]:
 def command(words: Sequence[str]) -> int:
     """Run `spinup exercise quiz SET`: 0 if all answers are right, 1 if one is wrong."""
     from spinup.utils.argparsing import Parser
-    from spinup_lab.exercises.catalogue import SETS, set_number
     from spinup_lab.exercises.progress import FOLDER, Progress
+    from spinup_lab.exercises.tasks import SETS, set_number
 
     parser = Parser(
         prog="spinup exercise quiz",

@@ -151,7 +151,7 @@ def demonstrate(exercise: Task, file: Path, seed: int, verdict: Result) -> None:
 
 def main(name: str, file: str, seed: str, right: str) -> None:
     """Train with the library's function and with that of a file; print both curves."""
-    from spinup_lab.exercises.catalogue import find
+    from spinup_lab.exercises.tasks import find
 
     exercise: Any = find(name)
     env, given = arguments(exercise)
@@ -238,7 +238,7 @@ def _counted(exercise: Exercise, reference: Any, answer: Any, calls: list[int]) 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls[0] += 1
         found = answer(*args, **kwargs)
-        if exercise.call is loss_only and not isinstance(found, tuple):
+        if resolve(exercise.call) is loss_only and not isinstance(found, tuple):
             found = (found, *reference(*args, **kwargs)[1:])  # the loss alone is a right answer
         return found
 

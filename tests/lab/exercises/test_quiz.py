@@ -8,7 +8,7 @@ import pytest
 from spinup.utils.errors import SpinupError
 from spinup_lab.commands.exercise import main
 from spinup_lab.exercises import quiz
-from spinup_lab.exercises.catalogue import SETS
+from spinup_lab.exercises.tasks import SETS
 
 
 def right(number):
