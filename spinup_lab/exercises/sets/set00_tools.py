@@ -30,55 +30,6 @@ def discount_cases() -> list[Case]:
     ]
 
 
-def _sums(x: Any, discount: float) -> Any:
-    return np.array([sum(discount**k * v for k, v in enumerate(x[t:])) for t in range(len(x))])
-
-
-def _powers(x: Any, discount: float) -> Any:
-    return discount ** np.arange(len(x))
-
-
-def past(x: Any, discount: float) -> Any:
-    return _sums(np.asarray(x, float)[::-1], discount)[::-1]
-
-
-def not_turned_back(x: Any, discount: float) -> Any:
-    return _sums(np.asarray(x, float), discount)[::-1]
-
-
-def from_the_start(x: Any, discount: float) -> Any:
-    return np.cumsum((_powers(x, discount) * x)[::-1])[::-1]
-
-
-def not_to_go(x: Any, discount: float) -> Any:
-    return np.full(len(x), float(np.sum(_powers(x, discount) * x)))
-
-
-def undiscounted(x: Any, discount: float) -> Any:
-    return np.cumsum(np.asarray(x, float)[::-1])[::-1]
-
-
-def first_discounted(x: Any, discount: float) -> Any:
-    return discount * _sums(np.asarray(x, float), discount)
-
-
-def without_own(x: Any, discount: float) -> Any:
-    return _sums(np.asarray(x, float), discount) - x
-
-
-def one_step(x: Any, discount: float) -> Any:
-    return x + discount * np.append(np.asarray(x, float)[1:], 0.0)[: len(x)]
-
-
-def integers(x: Any, discount: float) -> Any:
-    out = np.zeros_like(x)
-    total = 0.0
-    for t in reversed(range(len(x))):
-        total = x[t] + discount * total
-        out[t] = total
-    return out
-
-
 # ---------------------------------------------------------------------------------------- GAE
 
 
@@ -191,42 +142,6 @@ def polyak_cases() -> list[Case]:
     ]
 
 
-def _polyak_by_name(ac: Any, ac_targ: Any, polyak: float, mix: Any) -> None:
-    import torch
-
-    with torch.no_grad():
-        for p, p_targ in zip(ac.parameters(), ac_targ.parameters(), strict=True):
-            mix(p, p_targ, polyak)
-
-
-def polyak_reversed(ac: Any, ac_targ: Any, polyak: float) -> None:
-    _polyak_by_name(ac, ac_targ, polyak, lambda p, t, k: t.copy_((1 - k) * t + k * p))
-
-
-def polyak_wrong_network(ac: Any, ac_targ: Any, polyak: float) -> None:
-    _polyak_by_name(ac, ac_targ, polyak, lambda p, t, k: p.copy_(k * p + (1 - k) * t))
-
-
-def polyak_added(ac: Any, ac_targ: Any, polyak: float) -> None:
-    _polyak_by_name(ac, ac_targ, polyak, lambda p, t, k: t.copy_(t + (1 - k) * p))
-
-
-def polyak_copied(ac: Any, ac_targ: Any, polyak: float) -> None:
-    _polyak_by_name(ac, ac_targ, polyak, lambda p, t, k: t.copy_(p))
-
-
-def polyak_lost(ac: Any, ac_targ: Any, polyak: float) -> None:
-    _polyak_by_name(ac, ac_targ, polyak, lambda p, t, k: k * t + (1 - k) * p)
-
-
-def polyak_first(ac: Any, ac_targ: Any, polyak: float) -> None:
-    import torch
-
-    with torch.no_grad():
-        p, p_targ = next(ac.parameters()), next(ac_targ.parameters())
-        p_targ.copy_(polyak * p_targ + (1 - polyak) * p)
-
-
 # --------------------------------------------------------------------------------------- replay
 
 
@@ -308,18 +223,3 @@ def schedule_cases() -> list[Case]:
         Case("a constant", (0.3, 0.3, 0.6)),
         Case("whole numbers", (10, 0, 0.25)),
     ]
-
-
-def towards_zero(start: float, end: float, fraction: float) -> float:
-    return max(start * (1 - min(max(fraction, 0.0), 1.0)), end)
-
-
-def exponential(start: float, end: float, fraction: float) -> float:
-    return start * (max(end, 1e-8) / start) ** min(max(fraction, 0.0), 1.0)
-
-
-def falling_only(start: float, end: float, fraction: float) -> float:
-    return max(end, start + (end - start) * fraction)
-
-
-# ------------------------------------------------------------------- the original's 1.1 and 1.2

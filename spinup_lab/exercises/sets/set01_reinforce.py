@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import torch
 
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.tables import TableActorCritic, networks, numbers, one_ratio
 
 # -------------------------------------------------------------------------------- rewards to go
 
@@ -28,20 +28,10 @@ def to_go_cases() -> list[Case]:
     ]
 
 
-def leaks(rew: Any, ends: Any, last_vals: Any, gamma: float) -> Any:
-    ret, following = np.zeros(len(rew)), last_vals[-1]
-    for t in reversed(range(len(rew))):
-        following = rew[t] + gamma * following
-        ret[t] = following
-    return ret
-
-
 # ------------------------------------------------------------------------------------ advantages
 
 
 def normalize_cases() -> list[Case]:
-    import torch
-
     def case(name: str, *values: float) -> Case:
         return Case(name, (torch.tensor(values, dtype=torch.float64),))
 
@@ -63,9 +53,6 @@ def normalize_cases() -> list[Case]:
 
 def loss_cases() -> list[Case]:
     """Cases for a policy gradient's loss: by hand, then with the library's networks."""
-    import torch
-
-    from spinup_lab.exercises.tables import TableActorCritic, networks, numbers, one_ratio
 
     def case(name: str, adv: float) -> Case:
         ac, batch = one_ratio(1.0, adv)

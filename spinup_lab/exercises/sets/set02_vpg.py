@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from spinup.algos.pytorch.vpg.vpg import compute_loss_pi, compute_loss_v
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.tables import TableActorCritic, networks, numbers, one_value
 
 # ------------------------------------------------------------------------------------ value loss
 
 
 def value_cases() -> list[Case]:
     """Cases for the loss of a value function."""
-    import torch
-
-    from spinup_lab.exercises.tables import TableActorCritic, networks, numbers, one_value
 
     def case(name: str, val: float, ret: float) -> Case:
         show = f"V=[{val}], ret=[{ret}]"
@@ -50,11 +51,6 @@ def value_cases() -> list[Case]:
 
 
 def update_cases() -> list[Case]:
-    import torch
-
-    from spinup.algos.pytorch.vpg.vpg import compute_loss_pi, compute_loss_v
-    from spinup_lab.exercises.tables import networks, one_value
-
     def case(name: str, made: Any, v_iters: int, lr: float = 0.1, old: bool = False) -> Case:
         ac, batch = made
         with torch.no_grad():  # the policy that collected the data is the current one

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from spinup.algos.pytorch.trpo.core import with_old_policy
+from spinup.algos.pytorch.trpo.trpo import compute_kl
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.tables import networks, one_ratio
 
 # ------------------------------------------------------------------------------------- objective
 
 
 def surrogate_cases() -> list[Case]:
-    from spinup.algos.pytorch.trpo.core import with_old_policy
-    from spinup_lab.exercises.tables import networks, one_ratio
-
     def case(name: str, made: Any, show: str = "") -> Case:
         ac, batch = made
         (batch,) = with_old_policy(ac, [batch])
@@ -38,8 +40,6 @@ def surrogate_cases() -> list[Case]:
 
 
 def kl_cases() -> list[Case]:
-    import torch
-
     def case(name: str, *given: Any) -> Case:
         mu_old, log_std_old, mu, log_std = (torch.as_tensor(x, dtype=torch.float64) for x in given)
         args = (mu_old, log_std_old, mu.clone().requires_grad_(), log_std.clone().requires_grad_())
@@ -64,8 +64,6 @@ def kl_cases() -> list[Case]:
 
 
 def hessian_cases() -> list[Case]:
-    import torch
-
     def quadratic(name: str, a: Any, v: Any, damping: float) -> Case:
         a, v = (torch.as_tensor(x, dtype=torch.float64) for x in (a, v))
         theta = torch.ones(len(a), dtype=torch.float64, requires_grad=True)
@@ -73,10 +71,6 @@ def hessian_cases() -> list[Case]:
         return Case(name, (0.5 * theta @ a @ theta, [theta], v, damping), show=show)
 
     def network(name: str, damping: float, *sizes: int) -> Case:
-        from spinup.algos.pytorch.trpo.core import with_old_policy
-        from spinup.algos.pytorch.trpo.trpo import compute_kl
-        from spinup_lab.exercises.tables import networks
-
         ac, batch = networks(*sizes, discrete=False)
         (batch,) = with_old_policy(ac, [batch])
         params = list(ac.pi.parameters())
@@ -106,8 +100,6 @@ def hessian_cases() -> list[Case]:
 
 
 def cg_cases() -> list[Case]:
-    import torch
-
     def case(name: str, a: Any, b: Any, iters: int) -> Case:
         a, b = (torch.as_tensor(x, dtype=torch.float64) for x in (a, b))
         shown = f"A={a.tolist()}" if a.numel() <= 4 else f"A of shape {list(a.shape)}"
@@ -141,8 +133,6 @@ def cg_cases() -> list[Case]:
 
 
 def length_cases() -> list[Case]:
-    import torch
-
     def case(name: str, x: Any, h: Any, delta: float) -> Case:
         x, h = (torch.as_tensor(y, dtype=torch.float64) for y in (x, h))
         return Case(name, (x, h @ x, delta))
@@ -168,8 +158,6 @@ def length_cases() -> list[Case]:
 
 
 def search_cases() -> list[Case]:
-    import torch
-
     def case(name: str, loss_of: Any, kl_of: Any, step: Any, **changes: Any) -> Case:
         """Losses and KLs are functions of the distance from the start."""
         settings = {"delta": 0.5, "backtrack_iters": 4, "backtrack_coeff": 0.5, **changes}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from spinup_lab.exercises.comparing import short
 from spinup_lab.exercises.exercise import Case, Difference
+from spinup_lab.exercises.tables import networks, one_ratio, one_value
 
 # ----------------------------------------------------------------------------------- policy loss
 
 
 def clip_cases() -> list[Case]:
-    from spinup_lab.exercises.tables import networks, one_ratio
-
     def one(name: str, ratio: float, adv: float, clip_ratio: float = 0.2) -> Case:
         show = f"ratio=[{ratio}], adv=[{adv}], clip_ratio={clip_ratio}"
         return Case(name, (*one_ratio(ratio, adv), clip_ratio, 0.0), grad=("ac.pi",), show=show)
@@ -48,8 +48,6 @@ def clip_cases() -> list[Case]:
 
 
 def value_cases() -> list[Case]:
-    from spinup_lab.exercises.tables import networks, one_value
-
     def one(name: str, val: float, old: float, ret: float, clip_vf: float | None) -> Case:
         show = f"V=[{val}], old V=[{old}], ret=[{ret}], clip_vf={clip_vf}"
         return Case(name, (*one_value(val, old, ret), clip_vf), grad=("ac.v",), show=show)
@@ -94,8 +92,6 @@ def minibatch_cases() -> list[Case]:
 
 def use_minibatches(minibatches: Any, case: Case) -> Any:
     """Split a batch whose numbers tell their row, and look at what came out."""
-    import torch
-
     rows, size = case.args
     number = torch.arange(rows, dtype=torch.float64)
     batch = {"obs": number[:, None].repeat(1, 3), "act": number + 0.25, "adv": -number}
@@ -155,8 +151,6 @@ def stop_cases() -> list[Case]:
 
 def use_training(train_policy: Any, case: Case) -> Any:
     """Run the loop on one parameter, with a scripted KL."""
-    import torch
-
     kls, iters, target_kl, old = case.args
     theta = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
     theta.grad = torch.tensor(old, dtype=torch.float64) if old else None

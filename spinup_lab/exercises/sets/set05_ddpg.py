@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+from torch.optim import SGD
+
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.networks import (
+    LinearCritic,
+    LinearPolicy,
+    Networks,
+    actor_critic,
+    batch_of,
+    box,
+    transition,
+)
 
 
 def _simple():
-    from spinup_lab.exercises.networks import LinearCritic, LinearPolicy, Networks
-
     ac = Networks(pi=LinearPolicy(0.5), q=LinearCritic(1.0, 2.0))
     ac_targ = Networks(pi=LinearPolicy(-1.0), q=LinearCritic(3.0, 1.0))
     return ac, ac_targ
 
 
 def _networks(act_dim=2, low=-1.0, high=1.0, obs_dim=3):
-    from spinup_lab.exercises.networks import actor_critic, box
-
     space = box(act_dim, low, high)
     return space, *(actor_critic("ddpg", space, obs_dim) for _ in range(2))
 
@@ -24,8 +32,6 @@ def _networks(act_dim=2, low=-1.0, high=1.0, obs_dim=3):
 
 
 def loss_q_cases():
-    from spinup_lab.exercises.networks import batch_of, transition
-
     grad = ("ac", "ac_targ")
     nets = "Q(o, a) = o + 2a, target networks pi(o) = -o and Q(o, a) = 3o + a"
     cases = [
@@ -59,8 +65,6 @@ def loss_q_cases():
 
 
 def loss_pi_cases():
-    from spinup_lab.exercises.networks import batch_of, transition
-
     grad = ("ac.pi",)
     cases = [
         Case(
@@ -85,11 +89,6 @@ def loss_pi_cases():
     return cases
 
 
-def loss_pi_min(ac, batch):
-    o = batch["obs"]
-    return -ac.q(o, ac.pi(o)).sum()
-
-
 # ------------------------------------------------------------------------------------ noisy action
 
 
@@ -111,8 +110,6 @@ def noisy_action(act, low, high, act_noise, rng):
 
 
 def noisy_cases():
-    import numpy as np
-
     def rng():
         return np.random.default_rng(int(np.random.randint(1000)))
 
@@ -159,10 +156,6 @@ def noise_high_only(act, low, high, act_noise, rng):
 
 
 def update_cases():
-    from torch.optim import SGD
-
-    from spinup_lab.exercises.networks import batch_of, transition
-
     cases = []
     for name, rows, gamma, polyak, options in (
         ("one transition", 0, 0.5, 0.9, None),

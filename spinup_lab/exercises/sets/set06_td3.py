@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from torch.optim import SGD
+
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.networks import (
+    LinearCritic,
+    LinearPolicy,
+    Networks,
+    actor_critic,
+    batch_of,
+    transition,
+)
 
 
 def _simple():
-    from spinup_lab.exercises.networks import LinearCritic, LinearPolicy, Networks
-
     ac = Networks(pi=LinearPolicy(0.5), q1=LinearCritic(1.0, 2.0), q2=LinearCritic(2.0, 1.0))
     parts = {"q1": LinearCritic(3.0, 1.0), "q2": LinearCritic(1.0, 4.0)}
     return ac, Networks(pi=LinearPolicy(0.25), **parts)
 
 
 def _limits(low, high):
-    import torch
-
     return tuple(torch.tensor(x, dtype=torch.float64) for x in (low, high))
 
 
 def _networks(low=(-1.0, -1.0), high=(1.0, 1.0), obs_dim=3):
-    import numpy as np
-    from gymnasium.spaces import Box
-
-    from spinup_lab.exercises.networks import actor_critic
-
     space = Box(np.float32(low), np.float32(high))
     return space, *(actor_critic("td3", space, obs_dim) for _ in range(2))
 
@@ -33,8 +37,6 @@ def _networks(low=(-1.0, -1.0), high=(1.0, 1.0), obs_dim=3):
 
 
 def smoothed_cases():
-    import torch
-
     def observations(rows, dim=3):
         return torch.randn(rows, dim, dtype=torch.float64)
 
@@ -72,8 +74,6 @@ def smoothed_cases():
 
 
 def loss_q_cases():
-    from spinup_lab.exercises.networks import batch_of, transition
-
     grad = ("ac", "ac_targ")
     nets = (
         "Q1 = o + 2a, Q2 = 2o + a; targets pi(o) = 0.25 o, Q1 = 3o + a, Q2 = o + 4a; "
@@ -116,8 +116,6 @@ def loss_q_cases():
 
 
 def loss_pi_cases():
-    from spinup_lab.exercises.networks import batch_of, transition
-
     cases = [
         Case(
             "one observation",
@@ -144,10 +142,6 @@ def loss_pi_cases():
 
 
 def update_cases():
-    from torch.optim import SGD
-
-    from spinup_lab.exercises.networks import batch_of
-
     cases = []
     for name, rows, update_policy, noise, polyak, low, high in (
         ("the policy is not due", 6, False, 0.0, 0.9, [-1.0], [1.0]),

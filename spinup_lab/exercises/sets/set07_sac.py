@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+
 from spinup_lab.exercises.exercise import Case
+from spinup_lab.exercises.networks import (
+    GivenPolicy,
+    LinearCritic,
+    Networks,
+    actor_critic,
+    batch_of,
+    box,
+    transition,
+)
 
 
 def _simple():
-    from spinup_lab.exercises.networks import GivenPolicy, LinearCritic, Networks
-
     ac = Networks(pi=GivenPolicy(0.5, -1.0), q1=LinearCritic(1.0, 2.0), q2=LinearCritic(2.0, 1.0))
     return ac, Networks(q1=LinearCritic(3.0, 1.0), q2=LinearCritic(1.0, 4.0))
 
 
 def _networks(space=None, obs_dim=3):
-    from spinup_lab.exercises.networks import actor_critic, box
-
     space = space or box(2)
     return space, *(actor_critic("sac", space, obs_dim) for _ in range(2))
 
 
 def _discrete(n=4):
-    from gymnasium.spaces import Discrete
-
     return Discrete(n)
 
 
@@ -29,10 +36,6 @@ def _discrete(n=4):
 
 
 def soft_value_cases():
-    import torch
-
-    from spinup_lab.exercises.networks import box
-
     nets = "the policy samples a = 0.5 o with log pi = -o; Q1 = 3o + a, Q2 = o + 4a"
     cases = []
     for name, o, alpha in (
@@ -67,8 +70,6 @@ def soft_value_cases():
 
 
 def loss_q_cases():
-    from spinup_lab.exercises.networks import batch_of, box, transition
-
     nets = (
         "Q1 = o + 2a, Q2 = 2o + a; target critics Q1 = 3o + a, Q2 = o + 4a; the policy samples "
         "a = 0.5 o with log pi = -o; gamma = 0.5, alpha = 0.1"
@@ -104,8 +105,6 @@ def loss_q_cases():
 
 
 def loss_pi_cases():
-    from spinup_lab.exercises.networks import batch_of, box, transition
-
     cases = [
         Case(
             "one observation",
@@ -133,8 +132,6 @@ def loss_pi_cases():
 
 
 def loss_alpha_cases():
-    import torch
-
     def case(name, log_alpha, logp, target, show=""):
         log_alpha = torch.tensor(log_alpha, dtype=torch.float64, requires_grad=True)
         logp = torch.as_tensor(logp, dtype=torch.float64)
@@ -152,21 +149,10 @@ def loss_alpha_cases():
     ]
 
 
-def alpha_not_exp(log_alpha, logp, target_entropy):
-    return -(log_alpha * (logp + target_entropy)).mean()
-
-
-def alpha_sum(log_alpha, logp, target_entropy):
-    return -(log_alpha.exp() * (logp + target_entropy)).sum()
-
-
 # ---------------------------------------------------------------------------------- target entropy
 
 
 def target_entropy_cases():
-    import numpy as np
-    from gymnasium.spaces import Box, Discrete
-
     def box(low, high):
         return Box(np.array(low, np.float32), np.array(high, np.float32))
 
@@ -181,38 +167,3 @@ def target_entropy_cases():
         Case("bounds of different width", (box([-1, 0, 5], [1, 10, 5.5]),)),
         Case("actions with two axes", (Box(-3.0, 3.0, (2, 3)),), show="Box(-3, 3, (2, 3))"),
     ]
-
-
-def entropy_minus_dim(action_space):
-    import math
-
-    import numpy as np
-    from gymnasium.spaces import Discrete
-
-    if isinstance(action_space, Discrete):
-        return 0.5 * math.log(action_space.n)
-    return -float(np.prod(action_space.shape))
-
-
-def entropy_plus_dim(action_space):
-    import math
-
-    import numpy as np
-    from gymnasium.spaces import Discrete
-
-    if isinstance(action_space, Discrete):
-        return 0.5 * math.log(action_space.n)
-    half = (action_space.high - action_space.low) / 2
-    return float((np.log(half.astype(np.float64)) + 1).sum())
-
-
-def entropy_full_range(action_space):
-    import math
-
-    import numpy as np
-    from gymnasium.spaces import Discrete
-
-    if isinstance(action_space, Discrete):
-        return 0.5 * math.log(action_space.n)
-    width = (action_space.high - action_space.low).astype(np.float64)
-    return float((np.log(width) - 1).sum())

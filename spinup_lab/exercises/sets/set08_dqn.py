@@ -167,31 +167,6 @@ def tree_call(make, case):
     return {"total": tree.total, "found": tree.find(mass), "numbers": tree.get(index)}
 
 
-class FindWithoutSubtracting:
-    """Descends without subtracting the left sum."""
-
-    def __init__(self, size):
-        from spinup.algos.common.prioritized import SumTree
-
-        self.tree = SumTree(size)
-        self.set, self.get = self.tree.set, self.tree.get
-
-    @property
-    def total(self):
-        return self.tree.total
-
-    def find(self, mass):
-        import numpy as np
-
-        tree = self.tree
-        nodes = np.ones(len(mass), np.int64)
-        for _ in range(tree.height):
-            left = nodes << 1
-            right = (mass >= tree._nodes[left]) & (tree._nodes[left + 1] > 0)
-            nodes = left + right
-        return nodes - tree._first
-
-
 # ------------------------------------------------------------------------------------------ n-step
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from spinup_lab.exercises.exercise import Case
 
 
 def _batch(rew, done, ended=None):
-    import torch
-
     ended = done if ended is None else ended
     return {
         name: torch.as_tensor(x, dtype=torch.float64)
@@ -16,8 +16,6 @@ def _batch(rew, done, ended=None):
 
 
 def _random(*shape):
-    import torch
-
     return torch.randn(*shape, dtype=torch.float64)
 
 
@@ -25,8 +23,6 @@ def _random(*shape):
 
 
 def retrace_cases():
-    import torch
-
     def column(*numbers):
         return torch.tensor(numbers, dtype=torch.float64)[:, None]
 
@@ -81,8 +77,6 @@ def retrace_cases():
 
 
 def loss_pi_cases():
-    import torch
-
     def case(name, phi, q, q_ret, act, mu, c=10.0, ent_coef=0.0, show=""):
         phi = phi.clone().requires_grad_()
         batch = {"act": act, "logmu": mu.log()}
@@ -123,8 +117,6 @@ def loss_pi_cases():
 
 
 def trust_cases():
-    import torch
-
     def case(name, g, k, delta):
         g, k = (torch.as_tensor(x, dtype=torch.float64) for x in (g, k))
         return Case(name, (g, k, delta))
@@ -140,14 +132,3 @@ def trust_cases():
         case("many states", _random(20, 4, 6) * 3, _random(20, 4, 6), 0.1),
         case("a long k", _random(4, 2, 3), _random(4, 2, 3) * 100, 1.0),
     ]
-
-
-def trust_whole_batch(g, k, delta):
-    excess = (k * g).sum() - delta
-    norm = k.square().sum().clamp(min=1e-20)
-    return g - (excess / norm).clamp(min=0) * k
-
-
-def trust_shrunk(g, k, delta):
-    rise = (k * g).sum(-1, keepdim=True)
-    return g * (delta / rise.clamp(min=1e-20)).clamp(max=1)

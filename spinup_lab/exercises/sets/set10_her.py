@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from spinup_lab.exercises.exercise import Case
 
 
@@ -19,8 +21,6 @@ class Dice:
 
     def integers(self, low, high=None, size=None, endpoint=False, dtype=None):
         """Return low + fraction * (high - low), rounded down."""
-        import numpy as np
-
         if high is None:
             low, high = 0, low
         low, high = np.asarray(low), np.asarray(high) + bool(endpoint)
@@ -30,8 +30,6 @@ class Dice:
 
     def random(self, size=None):
         """Return the fraction."""
-        import numpy as np
-
         return self.fraction if size is None else np.full(size, self.fraction)
 
     def uniform(self, low=0.0, high=1.0, size=None):
@@ -40,8 +38,6 @@ class Dice:
 
     def choice(self, a, size=None, replace=True, axis=0):
         """Return the item at the fraction of the length."""
-        import numpy as np
-
         a = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
         return a[self.integers(len(a), size=size)]
 
@@ -73,8 +69,6 @@ class GridGoals:
 
 
 def goals_cases():
-    import numpy as np
-
     def achieved(n, dim=1):
         return np.arange(n * dim, dtype=float).reshape(n, dim)
 
@@ -106,8 +100,6 @@ def goals_cases():
 
 def goals_call(function, case):
     """Return the goals; for a real generator, whether they are in range and differ by copy."""
-    import numpy as np
-
     found = function(*case.args, **case.kwargs)
     if isinstance(case.args[3], Dice) or not isinstance(found, np.ndarray):
         return found
@@ -124,43 +116,10 @@ def goals_call(function, case):
     }
 
 
-def goals_after(achieved, strategy, k, rng, past=None):
-    import numpy as np
-
-    n = len(achieved)
-    if strategy == "future":
-        low = np.minimum(np.arange(n) + 1, n - 1)[:, None]
-        return achieved[rng.integers(low, n, size=(n, k))]
-    from spinup.algos.pytorch.her.her import hindsight_goals
-
-    return hindsight_goals(achieved, strategy, k, rng, past)
-
-
-def goals_past(achieved, strategy, k, rng, past=None):
-    import numpy as np
-
-    n = len(achieved)
-    if strategy == "future":
-        return achieved[rng.integers(0, np.arange(n)[:, None] + 1, size=(n, k))]
-    from spinup.algos.pytorch.her.her import hindsight_goals
-
-    return hindsight_goals(achieved, strategy, k, rng, past)
-
-
-def goals_shared(achieved, strategy, k, rng, past=None):
-    import numpy as np
-
-    from spinup.algos.pytorch.her.her import hindsight_goals
-
-    return np.repeat(hindsight_goals(achieved, strategy, min(k, 1), rng, past), max(k, 1), axis=1)
-
-
 # ----------------------------------------------------------------------------------------- relabel
 
 
 def relabel_cases():
-    import numpy as np
-
     def episode(n, goal, done=False):
         positions = np.arange(n + 1, dtype=float)
         obs = np.stack([positions, positions, np.full(n + 1, goal)], -1)

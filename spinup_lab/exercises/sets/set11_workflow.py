@@ -88,25 +88,3 @@ def iqm_cases() -> list[Case]:
         Case("negative scores", (np.array([-500.0, -200, -150, -1, -160, -170, -180]),)),
         Case("ten random runs", (np.random.randn(10),)),
     ]
-
-
-def iqm_unsorted(values):
-    cut = len(values) // 4
-    return values[cut : len(values) - cut].mean()
-
-
-def iqm_median(values):
-    import numpy as np
-
-    return np.median(values)
-
-
-def iqm_mean(values):
-    return values.mean()
-
-
-def iqm_one_sided(values):
-    import numpy as np
-
-    cut = len(values) // 4
-    return np.sort(values)[: len(values) - cut].mean()
