@@ -135,7 +135,6 @@ class Task:
         hints: idea, formula, almost code.
         algorithms: those to which it belongs.
         page: the page of the documentation to read, such as "algorithms/ppo".
-        needs: packages beyond torch and NumPy, such as "mujoco".
     """
 
     kind: ClassVar[str] = ""  # one letter for the list: F, B, E, ...
@@ -150,7 +149,6 @@ class Task:
     hints: tuple[str, str, str]
     algorithms: tuple[str, ...] = ()
     page: str = ""
-    needs: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
