@@ -268,9 +268,8 @@ class Exercise(Task):
     def files(self) -> dict[str, str]:
         """Return `exercise.py` and `README.md`."""
         head = f"{self.id}: {self.title}.\n\n{self.task.strip()}\n"
-        head = head.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-        how = f"\nWhen it is written:  spinup exercise check {self.id}\n"
-        source = f'"""{head}{how}"""\n\n{self.stub.strip()}\n'
+        head += f"\nWhen it is written:  spinup exercise check {self.id}\n"
+        source = f"{docstring(head)}\n\n{self.stub.strip()}\n"
         return {"exercise.py": source, "README.md": self.readme()}
 
     def check(self, file: Path, seed: int = 0) -> Result:
@@ -288,6 +287,12 @@ class Exercise(Task):
     def solution(self) -> str:
         """Return the library's own source, and what else is worth reading beside it."""
         return "\n\n".join(source_of(place) for place in (self.reference, *self.shown))
+
+
+def docstring(text: str) -> str:
+    """Return a text as Python source."""
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{text}"""'
 
 
 def plain(function: Callable[..., Any], case: Case) -> Any:

@@ -10,9 +10,9 @@ from spinup_lab.exercises.networks import (
     LinearCritic,
     LinearPolicy,
     Networks,
-    actor_critic,
     batch_of,
     box,
+    networks,
     transition,
 )
 
@@ -24,8 +24,7 @@ def _simple():
 
 
 def _networks(act_dim=2, low=-1.0, high=1.0, obs_dim=3):
-    space = box(act_dim, low, high)
-    return space, *(actor_critic("ddpg", space, obs_dim) for _ in range(2))
+    return networks("ddpg", box(act_dim, low, high), obs_dim)
 
 
 # ------------------------------------------------------------------------------------------ loss_q

@@ -12,8 +12,8 @@ from spinup_lab.exercises.networks import (
     LinearCritic,
     LinearPolicy,
     Networks,
-    actor_critic,
     batch_of,
+    networks,
     transition,
 )
 
@@ -29,8 +29,7 @@ def _limits(low, high):
 
 
 def _networks(low=(-1.0, -1.0), high=(1.0, 1.0), obs_dim=3):
-    space = Box(np.float32(low), np.float32(high))
-    return space, *(actor_critic("td3", space, obs_dim) for _ in range(2))
+    return networks("td3", Box(np.float32(low), np.float32(high)), obs_dim)
 
 
 # --------------------------------------------------------------------------------- smoothed_action

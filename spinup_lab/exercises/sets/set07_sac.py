@@ -11,9 +11,9 @@ from spinup_lab.exercises.networks import (
     GivenPolicy,
     LinearCritic,
     Networks,
-    actor_critic,
     batch_of,
     box,
+    networks,
     transition,
 )
 
@@ -21,15 +21,6 @@ from spinup_lab.exercises.networks import (
 def _simple():
     ac = Networks(pi=GivenPolicy(0.5, -1.0), q1=LinearCritic(1.0, 2.0), q2=LinearCritic(2.0, 1.0))
     return ac, Networks(q1=LinearCritic(3.0, 1.0), q2=LinearCritic(1.0, 4.0))
-
-
-def _networks(space=None, obs_dim=3):
-    space = space or box(2)
-    return space, *(actor_critic("sac", space, obs_dim) for _ in range(2))
-
-
-def _discrete(n=4):
-    return Discrete(n)
 
 
 # -------------------------------------------------------------------------------------- soft_value
@@ -55,12 +46,12 @@ def soft_value_cases():
         ("alpha = 0", box(2), 6, 0.0),
         ("a batch of one", box(2), 1, 0.2),
         ("bounds from 2 to 6", box(1, 2.0, 6.0), 5, 1.0),
-        ("discrete actions, a batch of 6", _discrete(), 6, 0.2),
-        ("discrete actions, alpha = 0", _discrete(3), 6, 0.0),
-        ("discrete actions, a batch of one", _discrete(2), 1, 1.0),
-        ("discrete actions, a large alpha", _discrete(4), 4, 5.0),
+        ("discrete actions, a batch of 6", Discrete(4), 6, 0.2),
+        ("discrete actions, alpha = 0", Discrete(3), 6, 0.0),
+        ("discrete actions, a batch of one", Discrete(2), 1, 1.0),
+        ("discrete actions, a large alpha", Discrete(4), 4, 5.0),
     ):
-        _, ac, ac_q = _networks(space)
+        _, ac, ac_q = networks("sac", space)
         o = torch.randn(rows, 3, dtype=torch.float64)
         cases.append(Case(name, (ac, ac_q, o, alpha), grad=("ac.pi",)))
     return cases
@@ -95,7 +86,7 @@ def loss_q_cases():
         ("gamma = 0", box(2), 6, None, 0.0, 0.2),
         ("bounds from 2 to 6", box(1, 2.0, 6.0), 6, None, 0.9, 1.0),
     ):
-        _, ac, ac_targ = _networks(space)
+        _, ac, ac_targ = networks("sac", space)
         batch = batch_of(rows, space, done=done)
         cases.append(Case(name, (ac, ac_targ, batch, gamma, alpha), grad=("ac", "ac_targ.q1")))
     return cases
@@ -120,10 +111,10 @@ def loss_pi_cases():
         ("alpha = 0", box(2), 6, 0.0),
         ("a large alpha", box(2), 6, 10.0),
         ("bounds from 2 to 6", box(1, 2.0, 6.0), 6, 0.2),
-        ("discrete actions", _discrete(4), 8, 0.2),
-        ("two discrete actions, a batch of one", _discrete(2), 1, 0.5),
+        ("discrete actions", Discrete(4), 8, 0.2),
+        ("two discrete actions, a batch of one", Discrete(2), 1, 0.5),
     ):
-        _, ac, _ = _networks(space)
+        _, ac, _ = networks("sac", space)
         cases.append(Case(name, (ac, batch_of(rows, space), alpha), grad=("ac.pi",)))
     return cases
 

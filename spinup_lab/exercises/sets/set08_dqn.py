@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+from gymnasium.spaces import Discrete
+
 from spinup_lab.exercises.exercise import Case
-
-
-def _discrete(n):
-    from gymnasium.spaces import Discrete
-
-    return Discrete(n)
-
-
-def _networks(n=3):
-    from spinup_lab.exercises.networks import actor_critic
-
-    space = _discrete(n)
-    return space, *(actor_critic("dqn", space) for _ in range(2))
-
 
 # ------------------------------------------------------------------------------------------ loss_q
 
@@ -24,7 +13,7 @@ def _networks(n=3):
 def loss_q_cases():
     import torch
 
-    from spinup_lab.exercises.networks import Networks, TableCritic, batch_of, transition
+    from spinup_lab.exercises.networks import Networks, TableCritic, batch_of, networks, transition
 
     grad = ("ac", "ac_targ")
     nets = "online Q(o) = (o, 2o, 3o), target Q(o) = (4o, 6o, 5o), gamma = 0.5"
@@ -56,7 +45,7 @@ def loss_q_cases():
         ("prioritized replay brings weights", 8, 3, None, 0.99, {}, ("weight",)),
         ("both", 8, 5, None, 0.9, {"loss": "squared"}, ("discount", "weight")),
     ):
-        space, ac, ac_targ = _networks(n)
+        space, ac, ac_targ = networks("dqn", Discrete(n))
         batch = batch_of(rows, space, done=done)
         extra = {
             "discount": torch.tensor([0.99, 0.98, 0.97])[torch.arange(rows) % 3].double(),
@@ -84,8 +73,6 @@ def epsilon_greedy(q, epsilon, rng):
 
 
 def epsilon_cases():
-    import numpy as np
-
     def case(name, rows, n, epsilon):
         rng = np.random.default_rng(int(np.random.randint(1000)))
         return Case(name, (np.random.randn(rows, n), epsilon, rng))
@@ -132,8 +119,6 @@ def epsilon_greedy_only(q, epsilon, rng):
 
 
 def tree_cases():
-    import numpy as np
-
     def case(name, size, values, mass, more=(), show=""):
         args = (size, np.arange(len(values)), np.array(values, float), np.array(mass, float), more)
         return Case(name, args, show=show)
@@ -157,8 +142,6 @@ def tree_cases():
 
 
 def tree_call(make, case):
-    import numpy as np
-
     size, index, values, mass, more = case.args
     tree = make(size)
     tree.set(index, values)
@@ -189,8 +172,6 @@ def nstep_rows(rew, n, gamma, terminated):
 
 
 def nstep_cases():
-    import numpy as np
-
     def case(name, rew, n, gamma, terminated):
         return Case(name, (np.array(rew, float), n, gamma, terminated))
 
@@ -208,8 +189,6 @@ def nstep_cases():
 
 
 def nstep_drop_tail(rew, n, gamma, terminated):
-    import numpy as np
-
     returns, discounts, dones = nstep_rows(rew, n, gamma, terminated)
     keep = max(len(rew) - n + 1, 1)
     return np.array(returns[:keep]), discounts[:keep], dones[:keep]

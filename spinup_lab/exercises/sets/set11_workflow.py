@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from spinup_lab.exercises.exercise import Case
 
 
 def walk_cases() -> list[Case]:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     many = [int(a) for a in rng.integers(3, size=70)]
     return [
@@ -32,8 +32,6 @@ def walk_cases() -> list[Case]:
 
 def play(make: Any, case: Case) -> Any:
     """Play a case; observations are kept as they were returned and copied only at the end."""
-    import numpy as np
-
     seeds, actions = case.args
     if seeds is None:
         from spinup.envs.checking import check_env
@@ -75,8 +73,6 @@ def _pair(got: Any, name: str, length: int) -> Any:
 
 
 def iqm_cases() -> list[Case]:
-    import numpy as np
-
     return [
         Case("four runs", (np.array([1.0, 2.0, 4.0, 100.0]),)),
         Case("in another order", (np.array([100.0, 1.0, 4.0, 2.0]),)),

@@ -87,20 +87,19 @@ def test_an_id_is_taken_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("old", "new", "sentence"),
     [
-        (
-            "[faults]\n'ppo.los_pi' = ['pg-sign']\n[logs]",
-            "bugs.toml: there is no function 'ppo.los_pi'",
-        ),
-        ("[faults]\n'ppo.loss_pi' = ['pg-sing']\n[logs]", "the zoo has no mutant 'pg-sing'"),
-        ("[faults]\n'ppo.loss_pi' = [{mistake = 'x', part = 'replay'}]\n[logs]", "known 'mistake'"),
-        ("[faults]\n[logs.pg-sign]\nruns = 'healthy-vpg'", "log pg-sign lacks the field 'symptom'"),
+        ('"tools.gae" =', '"tools.gea" =', "bugs.toml: there is no function 'tools.gea'"),
+        ('"gae-off-by-one"', '"gae-off-by-two"', "the zoo has no mutant 'gae-off-by-two'"),
+        ('"mean-kept"', '"mean-lost"', "reinforce.normalize_advantages: {'mistake': 'mean-lost'"),
+        ("symptom =", "symptoms =", "[logs.pg-sign] has the unknown field 'symptoms'"),
+        ("[near]", "[nearly]", "bugs.toml has the unknown field 'nearly'; did you mean near?"),
+        ("question =", "questions =", "bugs.toml: [recorded] has the unknown field 'questions'"),
     ],
 )
-def test_a_fault_in_the_list_of_bugs_is_named(text, sentence, tmp_path):
+def test_a_fault_in_the_list_of_bugs_is_named(old, new, sentence, tmp_path):
     path = tmp_path / "bugs.toml"
-    path.write_text(text)
+    path.write_text(content.FOLDER.joinpath("bugs.toml").read_text().replace(old, new, 1))
     with pytest.raises(SpinupError) as error:
         bugs.read(path, tasks.load())
     assert sentence in str(error.value)
