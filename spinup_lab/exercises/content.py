@@ -51,11 +51,8 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "float": ("a number", lambda x: isinstance(x, (int, float)) and not isinstance(x, bool)),
     "tuple[str, ...]": ("a list of texts", lambda x: _texts(x)),
     "tuple[str, str, str]": ("a list of three texts", lambda x: _texts(x) and len(x) == 3),
-    "Mapping[str, str]": (
-        "a table of texts",
-        lambda x: isinstance(x, dict) and _texts([*x.values()]),
-    ),
-    "Mapping[str, Any]": ("a table", lambda x: isinstance(x, dict)),
+    "Mapping[str, str]": ("a table of texts", lambda x: _table(x) and _texts([*x.values()])),
+    "Mapping[str, Any]": ("a table", lambda x: _table(x)),
 }
 
 
@@ -82,9 +79,9 @@ def read_set(path: Path, known: Mapping[str, Task]) -> dict[str, Task]:
 def _task(id_: str, path: Path, table: Any, known: Mapping[str, Task]) -> Task:
     where = f"{path.name}: [{id_}]"
     given = dict(as_table(where, table))
-    kind = given.pop("kind", "function")
+    kind = str(given.pop("kind", "function"))
     if kind not in KINDS:
-        raise SpinupError(f"{where}: there is no kind {kind!r}{nearest(str(kind), KINDS)}")
+        raise SpinupError(f"{where}: there is no kind {kind!r}{nearest(kind, KINDS)}")
     if kind == "function":
         _functions_and_mistakes(where, given, path.stem, known)
     if kind == "experiment":
@@ -103,7 +100,7 @@ def _functions_and_mistakes(
     place(given, "call")
     wrong = []
     if "mistakes_of" in given:
-        other = known.get(given.pop("mistakes_of"))
+        other = known.get(str(given.pop("mistakes_of")))
         if not isinstance(other, Exercise):
             raise SpinupError(f"{where}: 'mistakes_of' should be the id of an exercise before it")
         wrong += other.wrong
@@ -114,11 +111,11 @@ def _functions_and_mistakes(
         edits = mistake.pop("edit", [])
         if "old" in mistake or "new" in mistake:
             edits = [{key: mistake.pop(key, None) for key in ("old", "new")}, *edits]
-        mistake["edits"] = tuple((edit.get("old"), edit.get("new")) for edit in edits)
-        incomplete = not all(isinstance(text, str) for edit in mistake["edits"] for text in edit)
-        if incomplete or bool(edits) == ("function" in mistake):
+        texts = [(edit.get("old"), edit.get("new")) for edit in edits if isinstance(edit, dict)]
+        whole = all(isinstance(text, str) for pair in texts for text in pair)
+        if not whole or bool(texts) == ("function" in mistake):
             raise SpinupError(f"{there} should have either 'old' and 'new' or a 'function'")
-        wrong.append(filled(Wrong, there, {**mistake, "name": name}, prose=("story",)))
+        wrong.append(filled(Wrong, there, {**mistake, "name": name, "edits": tuple(texts)}))
     given["wrong"] = tuple(wrong)
 
 
@@ -150,10 +147,10 @@ def as_table(where: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def filled(kind: type, where: str, given: Mapping[str, Any], prose: tuple[str, ...] = ()) -> Any:
+def filled(kind: type, where: str, given: Mapping[str, Any]) -> Any:
     """Return an object of a dataclass, after a look at each of its fields.
 
-    Texts lose the white space around them; those named in `prose` become one line each.
+    Texts lose the white space around them. A story and the first two hints become one line each.
     """
     known = {f.name: f for f in fields(kind)}
     if unknown := [key for key in given if key not in known]:
@@ -171,16 +168,15 @@ def filled(kind: type, where: str, given: Mapping[str, Any], prose: tuple[str, .
         if not fits(value):
             raise SpinupError(f"{where}: {name!r} should be {word}, not {value!r}")
         if isinstance(value, str):
-            value = one_line_of(value) if name in prose else value.strip()
+            value = " ".join(value.split()) if name == "story" else value.strip()
         if name == "hints":
-            value = [one_line_of(value[0]), one_line_of(value[1]), value[2].strip()]
+            value = [*(" ".join(hint.split()) for hint in value[:2]), value[2].strip()]
         found[name] = tuple(value) if isinstance(value, list) else value
     return kind(**found)
 
 
-def one_line_of(text: str) -> str:
-    """Return prose that may be wrapped in the file as one line."""
-    return " ".join(text.split())
+def _table(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def _texts(values: Any) -> bool:
