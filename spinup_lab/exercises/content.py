@@ -21,6 +21,7 @@ The fields are those of the class in `KINDS`, with these differences:
   same mistakes, which come first.
 - `cases`, `call` and `function` name functions of the Python file beside the TOML file, or of
   another module: "package.module:function".
+- `[[quiz]]` tables are the questions of the set's quiz.
 - An experiment has a setting to `compare`, whose values are its `arms`. In its `settings`, "none"
   stands for None, which TOML cannot write.
 
@@ -42,6 +43,8 @@ from spinup_lab.exercises.original import Original
 
 FOLDER = Path(__file__).with_name("sets")
 KINDS = {"function": Exercise, "experiment": Experiment, "original": Original}
+
+_PROSE = ("story", "text", "why")
 
 # type of a field -> what it is called, and how a value of it is recognized
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -68,6 +71,8 @@ def read_set(path: Path, known: Mapping[str, Task]) -> dict[str, Task]:
     """Return the exercises of a file; `known` are those of the files before it."""
     found: dict[str, Task] = {}
     for prefix, tables in read(path).items():
+        if prefix == "quiz":  # see `quiz.py`
+            continue
         for name, table in as_table(f"{path.name}: [{prefix}]", tables).items():
             id_ = f"{prefix}.{name}"
             if id_ in known:
@@ -150,8 +155,9 @@ def as_table(where: str, value: Any) -> dict[str, Any]:
 def filled(kind: type, where: str, given: Mapping[str, Any]) -> Any:
     """Return an object of a dataclass, after a look at each of its fields.
 
-    Texts lose the white space around them. A story and the first two hints become one line each.
+    Texts lose the white space around them, and prose and the first two hints all line breaks.
     """
+    as_table(where, given)
     known = {f.name: f for f in fields(kind)}
     if unknown := [key for key in given if key not in known]:
         raise SpinupError(
@@ -168,7 +174,7 @@ def filled(kind: type, where: str, given: Mapping[str, Any]) -> Any:
         if not fits(value):
             raise SpinupError(f"{where}: {name!r} should be {word}, not {value!r}")
         if isinstance(value, str):
-            value = " ".join(value.split()) if name == "story" else value.strip()
+            value = " ".join(value.split()) if name in _PROSE else value.strip()
         if name == "hints":
             value = [*(" ".join(hint.split()) for hint in value[:2]), value[2].strip()]
         found[name] = tuple(value) if isinstance(value, list) else value

@@ -3,23 +3,21 @@
     spinup exercise quiz 5                      asks, in a terminal
     spinup exercise quiz 5 --answers abcda      judges all five answers at once
 
-The questions are in `quizzes/setNN.json`.
+The questions are in the file of the set, such as `sets/set05_ddpg.toml`.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError, printable
+from spinup_lab.exercises import content
 
 LETTERS = "abcdef"
-_FOLDER = Path(__file__).with_name("quizzes")
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,8 @@ class Choice:
     """One answer to a question, and why it is right or wrong."""
 
     text: str
-    right: bool
     why: str
+    right: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,20 @@ class Question:
 
 def load(number: int) -> tuple[Question, ...]:
     """Return the questions of a set."""
-    content = json.loads(_FOLDER.joinpath(f"set{number:02d}.json").read_text(encoding="utf-8"))
+    (path,) = content.FOLDER.glob(f"set{number:02d}_*.toml")
     return tuple(
-        Question(
-            q["question"], tuple(Choice(c["text"], c["right"], c["why"]) for c in q["choices"])
-        )
-        for q in content["questions"]
+        _question(f"{path.name}: question {i}", table)
+        for i, table in enumerate(content.read(path).get("quiz", ()), start=1)
     )
+
+
+def _question(where: str, table: Any) -> Question:
+    given = content.as_table(where, table)
+    choices = tuple(content.filled(Choice, where, choice) for choice in given.get("choices", ()))
+    question: Question = content.filled(Question, where, {**given, "choices": choices})
+    if [choice.right for choice in choices].count(True) != 1:
+        raise SpinupError(f"{where} should have one choice with 'right = true'")
+    return question
 
 
 def command(words: Sequence[str]) -> int:
