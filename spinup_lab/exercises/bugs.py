@@ -28,6 +28,7 @@ from spinup_lab.exercises.exercise import (
     Task,
     Wrong,
     docstring,
+    wrapped,
 )
 
 LETTERS = "abcd"
@@ -156,7 +157,7 @@ class Bug(Exercise):
             for letter, text in zip(LETTERS, self.choices, strict=False)
         )
         head = (
-            f"{self.id}: {self.title}.\n\n{self.task.strip()}\n\n{self.question}\n\n{answers}\n\n"
+            f"{self.id}: {self.title}.\n\n{self.task}\n\n{self.question}\n\n{answers}\n\n"
             f"When you have answered and mended it:  spinup exercise check {self.id}\n"
         )
         source = self.fault.applied(self.reference.partition(":")[0], self.name)
@@ -186,7 +187,7 @@ class Bug(Exercise):
             f"- {letter}) {text}" for letter, text in zip(LETTERS, self.choices, strict=False)
         )
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n{self.question}\n\n{answers}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n{self.question}\n\n{answers}\n\n"
             f"Write the letter into `{NAME}` in `exercise.py`, and mend the function. Then:\n\n"
             f"```bash\nspinup exercise check {self.id}\nspinup exercise hint {self.id}\n```\n"
         )
@@ -199,7 +200,7 @@ class Bug(Exercise):
         asked = self._judge_answer(_assigned(file))
         checks = (asked, *function.checks)
         if asked.passed and function.passed:
-            story = textwrap.fill(self.fault.story, 88)
+            story = wrapped(self.fault.story)
             told = Check(f"the bug was: {self.fault.title}", True, story)
             return replace(function, checks=(*checks, told))
         hint = f"spinup exercise hint {self.id}"
@@ -227,7 +228,7 @@ class Bug(Exercise):
         answer = self.choices[LETTERS.index(self.right)]
         parts = [
             f'{NAME} = "{self.right}": {answer}',
-            textwrap.fill(f"The bug: {self.fault.title}. {self.fault.story}", 88),
+            wrapped(f"The bug: {self.fault.title}. {self.fault.story}"),
             super().solution(),
         ]
         return "\n\n".join(parts)

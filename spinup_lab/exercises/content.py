@@ -44,7 +44,7 @@ from spinup_lab.exercises.original import Original
 FOLDER = Path(__file__).with_name("sets")
 KINDS = {"function": Exercise, "experiment": Experiment, "original": Original}
 
-_PROSE = ("story", "text", "why")
+_PROSE = ("story", "lesson", "text", "why")
 
 # type of a field -> what it is called, and how a value of it is recognized
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -92,7 +92,8 @@ class Result:
         if self.checks:
             lines.append("")
         if self.misconception:
-            lines += [f"A known mistake ({self.misconception}):", _wrapped(self.story), ""]
+            story = wrapped(self.story, "  ", "  ")
+            lines += [f"A known mistake ({self.misconception}):", story, ""]
         lines.append(self.verdict)
         if self.next:
             lines.append(f"Next: {self.next}")
@@ -114,8 +115,9 @@ class Result:
         return "\n".join(lines)
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 88, initial_indent="  ", subsequent_indent="  ")
+def wrapped(text: str, first: str = "", rest: str = "") -> str:
+    """Return a paragraph in lines for a terminal, with these indents."""
+    return textwrap.fill(text, 88, initial_indent=first, subsequent_indent=rest)
 
 
 # ------------------------------------------------------------------------------------------ tasks
@@ -176,7 +178,7 @@ class Task:
     def readme(self) -> str:
         """Return the task as a Markdown page."""
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n"
             f"About {self.minutes} minutes, difficulty {self.difficulty} of 5. Then:\n\n"
             f"```bash\nspinup exercise check {self.id}\nspinup exercise hint {self.id}\n```\n"
         )
@@ -267,9 +269,9 @@ class Exercise(Task):
 
     def files(self) -> dict[str, str]:
         """Return `exercise.py` and `README.md`."""
-        head = f"{self.id}: {self.title}.\n\n{self.task.strip()}\n"
+        head = f"{self.id}: {self.title}.\n\n{self.task}\n"
         head += f"\nWhen it is written:  spinup exercise check {self.id}\n"
-        source = f"{docstring(head)}\n\n{self.stub.strip()}\n"
+        source = f"{docstring(head)}\n\n{self.stub}\n"
         return {"exercise.py": source, "README.md": self.readme()}
 
     def check(self, file: Path, seed: int = 0) -> Result:

@@ -29,6 +29,7 @@ from spinup_lab.exercises.exercise import (
     Result,
     Task,
     resolve,
+    wrapped,
 )
 
 ANSWER, KEPT = "answer.toml", "prediction.json"
@@ -166,7 +167,7 @@ class Experiment(Task):
         arms = ", ".join(f"`{name}`" for name in self.names)
         shipped = recorded.exists(self.id)
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n"
             f"Compared are {arms}, {self.seeds} runs each, by the column `{self.value}` (mean of "
             f"the last {self.last} rows).\n\nPredictions:\n\n{choices}\n\n"
             f"1. Write `prediction` and `reason` into `{ANSWER}`.\n"
@@ -215,13 +216,13 @@ class Experiment(Task):
         text = f"the data say: {data} ({self.choices[data]})"
         lesson = str(answer.get("lesson", "")).strip()
         if agree:
-            checks.append(Check("prediction and data agree", True, _wrapped(self.lesson)))
+            checks.append(Check("prediction and data agree", True, wrapped(self.lesson)))
         elif len(lesson) >= LEAST:
             checks.append(Check("the data disagree, and you wrote why", True, text))
-            checks.append(Check("what others learned from it", True, _wrapped(self.lesson)))
+            checks.append(Check("what others learned from it", True, wrapped(self.lesson)))
         else:
             text += (
-                f"\n{_wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}, "
+                f"\n{wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}, "
                 f"in at least {LEAST} characters"
             )
             checks.append(Check("prediction and data agree", False, text))
@@ -276,7 +277,7 @@ class Experiment(Task):
 
     def solution(self) -> str:
         """Return what the experiment teaches."""
-        text = f"{self.id}: what the experiment teaches.\n\n{_wrapped(self.lesson)}"
+        text = f"{self.id}: what the experiment teaches.\n\n{wrapped(self.lesson)}"
         if not recorded.exists(self.id):
             return text
         return f"{text}\n\nThe shipped runs: spinup exercise run {self.id} --recorded"
@@ -358,17 +359,13 @@ def read_answer(file: Path) -> dict[str, Any]:
 def _differences(pairs: Sequence[Mapping[str, Any]]) -> str:
     """Return what the data say about each pair of arms: a sentence, or a line if there are many."""
     if len(pairs) == 1:
-        return _wrapped(pairs[0]["sentence"])
+        return wrapped(pairs[0]["sentence"])
     return "\n".join(
         f"{pair['x']} is above {pair['y']} by {pair['iqm_difference']:.3g} (95% CI "
         f"{pair['iqm_difference_ci'][0]:.3g} to {pair['iqm_difference_ci'][1]:.3g}): "
         f"{pair['verdict']}"
         for pair in pairs
     )
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 88)
 
 
 # ---------------------------------------------------------------------------------------- command

@@ -9,13 +9,13 @@ The questions are in the file of the set, such as `sets/set05_ddpg.toml`.
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spinup.utils.errors import SpinupError, printable
 from spinup_lab.exercises import content
+from spinup_lab.exercises.exercise import wrapped
 
 LETTERS = "abcdef"
 
@@ -126,9 +126,9 @@ def _given(text: str, questions: Sequence[Question]) -> str:
 
 def _ask(i: int, question: Question, ask: Callable[[str], str]) -> str:
     """Print a question and return the letter of the answer."""
-    print(f"\n{_wrapped(f'{i + 1}. {question.text}', '   ')}")
+    print(f"\n{wrapped(f'{i + 1}. {question.text}', rest='   ')}")
     for letter, choice in zip(LETTERS, question.choices, strict=False):
-        print(_wrapped(f"   {letter}) {choice.text}", "      "))
+        print(wrapped(f"   {letter}) {choice.text}", rest="      "))
     while True:
         letter = ask("Your answer: ").strip().lower()
         if letter and letter in question.letters and len(letter) == 1:
@@ -140,9 +140,9 @@ def _judge(i: int, question: Question, letter: str) -> bool:
     """Print whether an answer is right, and why; return whether it is."""
     choice = question.choices[LETTERS.index(letter)]
     if choice.right:
-        print(_wrapped(f"{i + 1}{letter}: right. {choice.why}", "    "))
+        print(wrapped(f"{i + 1}{letter}: right. {choice.why}", rest="    "))
         return True
-    print(_wrapped(f"{i + 1}{letter}: WRONG ({choice.text}). {choice.why}", "    "))
+    print(wrapped(f"{i + 1}{letter}: WRONG ({choice.text}). {choice.why}", rest="    "))
     return False
 
 
@@ -160,7 +160,3 @@ def _record(progress: Any, number: int, right: int, questions: int) -> None:
             entry.setdefault("passed", now())
 
     progress.update(f"quiz.{number}", change)
-
-
-def _wrapped(text: str, indent: str) -> str:
-    return textwrap.fill(text, 88, subsequent_indent=indent)
