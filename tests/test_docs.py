@@ -26,7 +26,7 @@ from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
-from spinup_lab.exercises import catalogue, recorded
+from spinup_lab.exercises import recorded, tasks
 from spinup_lab.exercises.exercise import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +94,7 @@ def exercise(words, monkeypatch):
     """Run a command of `spinup exercise` in an empty folder, where every answer is right."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
-        for kind in {type(task) for task in catalogue.load().values()}:
+        for kind in {type(task) for task in tasks.load().values()}:
             monkeypatch.setattr(kind, "check", lambda task, *a, **k: Result(task.id, 0))
         monkeypatch.setattr("builtins.input", lambda *a: "a")
         if words[0] == "check":

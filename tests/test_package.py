@@ -108,6 +108,7 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
     assert "spinup/py.typed" in wanted and "spinup/registry.py" in wanted
     assert "spinup/examples/pytorch/pg_math/1_simple_pg.py" in wanted
     assert "spinup/exercises/tf1/problem_set_2/exercise2_2.py" in wanted
+    assert "spinup_lab/exercises/sets/set04_ppo.toml" in wanted
     assert sorted(wanted - inside) == []
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
 from spinup.utils.errors import SpinupError, nearest, printable
-from spinup_lab.exercises import sets
+from spinup_lab.exercises import bugs, content
 from spinup_lab.exercises.exercise import Task
 
 SETS = {
@@ -28,16 +26,13 @@ SETS = {
 
 @cache
 def load() -> dict[str, Task]:
-    """Return all exercises: those listed in `EXERCISES` of the modules in `sets`, by set."""
-    found: list[Task] = []
-    for module in pkgutil.iter_modules(sets.__path__):
-        found += getattr(importlib.import_module(f"{sets.__name__}.{module.name}"), "EXERCISES", ())
-    order = {"F": 0, "B": 1, "E": 2}
-    found.sort(key=lambda task: (task.set, order.get(task.kind, 3)))
-    table = {task.id: task for task in found}
-    if len(table) < len(found):
-        raise AssertionError("two exercises have the same id")
-    return table
+    """Return the exercises of all files in `sets`: by set, and within a set by kind."""
+    found: dict[str, Task] = {}
+    for path in sorted(content.FOLDER.glob("set*.toml")):
+        found |= content.read_set(path, found)
+    found |= bugs.read(content.FOLDER / "bugs.toml", found)
+    order = sorted(found.values(), key=lambda task: (task.set, "FBE".index(task.kind)))
+    return {task.id: task for task in order}
 
 
 def find(name: str) -> Task:
