@@ -325,7 +325,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 
 def _longest(fpath: str, itr: int | str, env: Any) -> int:
     """Return the training's time limit if the environment has none, else 0 (no limit)."""
-    from spinup.envs.adapter import layers
+    from spinup.envs.layers import layers
     from spinup.envs.record import env_record
 
     folder, number = folder_of_save(fpath, itr)

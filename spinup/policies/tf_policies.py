@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 from spinup.algos.common.numpy_actor import NumpyActor
-from spinup.envs.actions import env_actions
 from spinup.envs.space_json import space_from_json
+from spinup.envs.spaces import env_actions
 from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
 

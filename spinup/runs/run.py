@@ -32,8 +32,8 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
+from spinup.envs.make_streams import make_streams, one_env
 from spinup.envs.spaces import check_spaces
-from spinup.envs.streams import make_streams, one_env
 from spinup.parallel.mpi import (
     Shards,
     abort,

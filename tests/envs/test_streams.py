@@ -11,10 +11,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from spinup.envs.actions import env_actions
+from spinup.envs.make_streams import make_streams
 from spinup.envs.record import env_record
-from spinup.envs.spaces import stored_dtype
-from spinup.envs.streams import Streams, make_streams
+from spinup.envs.spaces import env_actions, stored_dtype
+from spinup.envs.streams import Streams
 from spinup.envs.vector import VectorStreams
 from spinup.utils.errors import SpinupError
 from spinup_lab.probe.environments import EpisodeEnd

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from spinup.envs.adapter import Adapter
+from spinup.envs.layers import Adapter
 
 if TYPE_CHECKING:
     from spinup.runs.logger import Logger

@@ -17,7 +17,7 @@ from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.utils.errors import SpinupError
 from tests.helpers.networks import ACTIONS, KINDS, OBS, actor_critic
 

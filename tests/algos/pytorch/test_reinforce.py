@@ -11,7 +11,7 @@ from torch.optim import SGD
 from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
 from spinup.runs.scalar import Scalar
 from spinup_lab.probe.environments import EpisodeEnd, ObservationReward

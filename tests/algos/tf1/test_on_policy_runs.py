@@ -16,7 +16,7 @@ from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.vpg import core
 from spinup.envs import adapt_env, make_env
-from spinup.envs.actions import env_actions
+from spinup.envs.spaces import env_actions
 from spinup.policies.saved import load_policy
 from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError

@@ -30,7 +30,7 @@ from spinup.algos.tf1.ppo import ppo
 from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.trpo import trpo
 from spinup.algos.tf1.vpg import vpg
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
 from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.tf import tf
