@@ -29,8 +29,8 @@ from spinup.policies import loading
 from spinup.policies import play as tp
 from spinup.policies.save_numbers import which_save
 from spinup.runs.logger import Logger
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 
 
 def save_run(folder, env, /, seed=0, itr=None, cls=nets.MLPActorCritic, **changes):

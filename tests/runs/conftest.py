@@ -15,8 +15,8 @@ import torch
 
 from spinup import registry
 from spinup.envs import make_env
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 
 CHILD = Path(__file__).with_name("child.py")
 SECONDS = 120  # longer than any run here takes on a busy machine

@@ -20,10 +20,11 @@ from spinup import registry
 from spinup.cli.main import main
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import EpochLogger
-from spinup.runs.storage import files, tables
+from spinup.runs.storage import tables
 from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint
-from spinup.runs.storage.disk import DiskError
+from spinup.utils import files
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import DiskError
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
@@ -195,7 +196,7 @@ def test_a_full_disk_is_one_sentence_with_the_file_and_what_was_kept(
 def test_a_full_disk_ends_a_command_with_one_line(tmp_path, monkeypatch, capsys):
     """As a user meets it: a sentence and an exit code, no traceback."""
 
-    def full(fd, data):
+    def full(fd, data, durable):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tables, "append", full)

@@ -20,8 +20,8 @@ from spinup.algos.tf1.ddpg import core as ddpg_core
 from spinup.algos.tf1.sac import core as sac_core
 from spinup.envs import make_env
 from spinup.runs.run import TrainingDiverged
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup.utils.tf import tf
 
 FUNCTIONS = {"ddpg": ddpg_tf1, "td3": td3_tf1, "sac": sac_tf1}

@@ -12,15 +12,15 @@ import types
 import numpy as np
 import pytest
 
-from spinup.runs import tf_loader
+from spinup.algos.tf1.common.saver import GraphSaver
+from spinup.policies import tf_loader
+from spinup.policies.tf_index import read_index
+from spinup.policies.tf_loader import restore_tf_graph
 from spinup.runs.hooks import after_row
 from spinup.runs.logger import Logger
-from spinup.runs.scalar import Scalar
-from spinup.runs.storage.files import self_hash
-from spinup.runs.tf_index import read_index
-from spinup.runs.tf_loader import restore_tf_graph
-from spinup.runs.tf_saver import GraphSaver
+from spinup.runs.resuming import Scalar
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from spinup.utils.tf import tf
 
 OBS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)

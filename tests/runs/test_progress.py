@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from spinup.utils.progress import ProgressBar
+from spinup.runs.progress import ProgressBar
 
 
 def everything(master):
@@ -123,7 +123,7 @@ def test_on_a_terminal_a_bar_is_drawn_and_messages_do_not_break_it():
 
 def test_importing_it_imports_neither_torch_nor_tqdm():
     code = (
-        "import sys, spinup.utils.progress; "
+        "import sys, spinup.runs.progress; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'tqdm')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -161,7 +161,7 @@ def test_a_notebook_gets_a_widget_if_it_can_show_one(widgets, monkeypatch, capsy
     import importlib.util
     import types
 
-    from spinup.utils import progress
+    from spinup.runs import progress
 
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=Kernel))
     found = importlib.util.find_spec
