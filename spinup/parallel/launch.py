@@ -249,13 +249,9 @@ def _members(session: int) -> list[int]:
     members = []
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or we may not query it
-            if os.getsid(pid) == session and not _is_zombie(pid):
+            if os.getsid(pid) == session and _state(pid) not in ("Z", "X"):
                 members.append(pid)
     return members
-
-
-def _is_zombie(pid: int) -> bool:
-    return _state(pid) in ("Z", "X")
 
 
 def _state(pid: int) -> str:
