@@ -37,7 +37,7 @@ import numpy as np
 
 from spinup.parallel.launch import physical_cores
 from spinup.parallel.mpi import Shards, mpi_fork
-from spinup.utils.malloc import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "scaling.json"

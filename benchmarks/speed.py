@@ -40,7 +40,7 @@ from spinup.algos.pytorch.common import acting
 from spinup.algos.pytorch.common.nets import MLPActorCritic, make_actor
 from spinup.algos.pytorch.common.user_acting import StepPolicy
 from spinup.algos.pytorch.ppo import ppo as ppo_module
-from spinup.utils.malloc import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 
 TARGETS = {
     "HalfCheetah-v5 collect": 0.58,

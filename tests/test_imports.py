@@ -25,9 +25,8 @@ TENSORFLOW = (
     "spinup.parallel.tf",
 )
 TENSORFLOW_LAZILY = (
-    "spinup.runs.tf_saver",
-    "spinup.runs.tf_index",
-    "spinup.runs.tf_loader",
+    "spinup.policies.tf_index",
+    "spinup.policies.tf_loader",
     "spinup.policies.activations",
 )
 # An algorithm folder that may import others: hindsight relabeling wraps an off-policy update.
@@ -192,7 +191,7 @@ def test_imports_point_one_way(repo_root):
         ("spinup.algos.pytorch.ppo.ppo", "import tensorflow"),
         ("spinup.algos.tf1.ppo.core", "def f():\n    import torch"),
         ("spinup.policies.x", "def f():\n    import tensorflow.compat.v1 as tf"),
-        ("spinup.runs.tf_saver", "from spinup.utils.tf import tf"),
+        ("spinup.policies.tf_loader", "from spinup.utils.tf import tf"),
         ("spinup.policies.x", "from spinup.algos.tf1.common import nets"),
         ("spinup.run", "import tensorflow"),
         ("spinup.run", "import spinup_lab"),
@@ -224,7 +223,7 @@ def test_the_rule_on_imports_catches(module, source):
         ("spinup.algos.pytorch.her.her", "from spinup.algos.pytorch.ddpg import ddpg"),
         ("spinup.run", "from spinup.algos.common import cli"),
         ("spinup.algos.tf1.ppo.core", "from spinup.utils.tf import tf\nimport tensorflow"),
-        ("spinup.runs.tf_saver", "def f():\n    from spinup.utils.tf import tf"),
+        ("spinup.policies.tf_loader", "def f():\n    from spinup.utils.tf import tf"),
     ],
 )
 def test_the_rule_on_imports_lets_pass(module, source):

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from spinup import __version__
-from spinup.runs.storage.files import atomic_write
 from spinup.utils.errors import SpinupError, one_line, printable
+from spinup.utils.files import atomic_write
 from spinup.utils.reading import read_json
 from spinup_lab.exercises.exercise import CANNOT_JUDGE, Result, Task, wrapped
 from spinup_lab.exercises.tasks import load

@@ -17,8 +17,8 @@ from spinup import registry, run
 from spinup.cli import plan as cli
 from spinup.cli.usage import wants_help
 from spinup.grids.experiments import ExperimentGrid
+from spinup.utils.argparsing import parse_value
 from spinup.utils.errors import SpinupError
-from spinup.utils.literals import parse_value
 from tests.helpers.processes import run_python
 
 CALLS = []

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 
 
 def table(out, name="progress.txt", clock="Time"):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from spinup.runs.tf_loader import restore_tf_graph
+from spinup.policies.tf_loader import restore_tf_graph
 from spinup.utils.tf import tf
 
 OBS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)

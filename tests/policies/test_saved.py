@@ -11,8 +11,8 @@ import torch
 from spinup.policies import saved
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import Logger
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from spinup.utils.reading import sha256_file
 from tests.helpers.bomb import Bomb
 

@@ -17,9 +17,9 @@ from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.policies.loading import load_policy_and_env, load_tf_policy
 from spinup.policies.tf_policies import SampledActions
-from spinup.runs.storage.files import self_hash
-from spinup.runs.storage.policy_files import write_policy
+from spinup.runs.storage.policies import write_policy
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from tests.helpers.bomb import Bomb
 from tests.helpers.processes import run_python
 
@@ -326,7 +326,7 @@ def test_a_graph_is_not_exported(tmp_path, capsys):
 
 def graph(folder, change=lambda pi: pi, outputs=("pi", "mu"), original=False, meta=None, inputs=4):
     """Save a graph of 4 inputs and 2 actions; return its most likely action as a function."""
-    from spinup.runs.tf_saver import GraphSaver
+    from spinup.algos.tf1.common.saver import GraphSaver
     from spinup.utils.tf import tf
 
     folder.parent.mkdir(exist_ok=True)

@@ -18,8 +18,8 @@ from spinup.envs import env_record, make_env
 from spinup.policies import loading
 from spinup.policies import play as tp
 from spinup.runs.logger import Logger
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from tests.helpers.saved_policies import OBS, no_env, save_run
 
 

@@ -19,10 +19,11 @@ from spinup import registry
 from spinup.cli.main import main
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import EpochLogger
-from spinup.runs.storage import files, tables
+from spinup.runs.storage import tables
 from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint
-from spinup.runs.storage.disk import DiskError
+from spinup.utils import files
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import DiskError
 from tests.helpers.bomb import Bomb
 from tests.helpers.comparing import table
 from tests.helpers.disks import mounted

@@ -11,7 +11,7 @@ from spinup.runs.logger import Logger
 from spinup.runs.sinks import make_sink
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.storage.directory import RUN_FILES, delete_files, remove_temporaries
-from spinup.utils import own_files
+from spinup.utils import files
 from spinup.utils.errors import SpinupError
 from tests.helpers.child_environments import at, undisturbed
 
@@ -150,11 +150,11 @@ def test_pipes_and_folders_in_place_of_a_file_are_one_sentence(tmp_path):
         make(tmp_path / "progress.txt")
         with pytest.raises(SpinupError, match="not a regular file"):
             Logger(tmp_path, quiet=True, resume=True)
-        own_files.delete(tmp_path / "progress.txt")
+        files.delete(tmp_path / "progress.txt")
 
 
 def test_links_are_refused_where_the_system_has_no_flag_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(own_files, "_FLAGS", 0)
+    monkeypatch.setattr(files, "_FLAGS", 0)
     (tmp_path / "theirs").write_text("precious")
     (tmp_path / "progress.txt").symlink_to("theirs")
     with pytest.raises(SpinupError, match="not a regular file"):

@@ -16,7 +16,7 @@ from spinup.policies.saved import load_policy
 from spinup.runs import logger as logx
 from spinup.runs.logger import EpochLogger, Logger, colorize
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.torch_saver import save_policy
+from spinup.runs.storage.policies import save_policy
 from spinup.utils.errors import SpinupError
 from tests.helpers.crashes import crashes_at_every_call
 from tests.helpers.disks import file_size_limit, small_disk

@@ -28,8 +28,8 @@ from spinup.envs import make_env
 from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.runs.storage import checkpoints
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from tests.helpers.bomb import Bomb
 
 ALGOS = ("ppo", "dqn")

@@ -12,7 +12,7 @@ from spinup import run
 from spinup.analysis import compare, curves
 from spinup.envs.space_json import space_from_json
 from spinup.grids import board, cells, slurm_executor, workers
-from spinup.runs.storage.tensors import read_safetensors
+from spinup.runs.storage.arrays import read_safetensors
 from spinup.utils import reading
 from spinup.utils.errors import SpinupError
 

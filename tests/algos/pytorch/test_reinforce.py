@@ -13,7 +13,7 @@ from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
 from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
-from spinup.runs.scalar import Scalar
+from spinup.runs.resuming import Scalar
 from spinup_lab.probe.environments import EpisodeEnd, ObservationReward
 from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 

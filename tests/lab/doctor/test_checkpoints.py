@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from spinup import registry
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup_lab.doctor import critics, played
 from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply

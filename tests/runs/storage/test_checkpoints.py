@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from spinup.runs.storage import checkpoints
+from spinup.runs.storage.arrays import Piece, read_safetensors, safetensors_chunks
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.files import atomic_write
 from spinup.runs.storage.packing import pack
-from spinup.runs.storage.pieces import Piece
-from spinup.runs.storage.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import atomic_write
 from spinup.utils.reading import sha256_file
 from tests.helpers.bomb import Bomb
 from tests.helpers.crashes import crashes_at_every_call

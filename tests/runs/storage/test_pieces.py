@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from spinup.algos.common.replay import ReplayBuffer, Ring
+from spinup.runs.storage.arrays import Piece, safetensors_chunks
 from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
-from spinup.runs.storage.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import sha256_file
 from tests.helpers.bomb import Bomb

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from spinup.runs.logger import Logger
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import save_checkpoint
-from spinup.runs.storage.pieces import Piece
-from spinup.utils.own_files import make_folders
+from spinup.utils.files import make_folders
 
 
 @pytest.fixture

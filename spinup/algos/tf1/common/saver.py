@@ -4,7 +4,7 @@ The folder contains:
 
 - ``saved_model.pb`` and ``variables/``: a SavedModel, which TensorFlow's own tools can load.
 - ``model_info.json``: the names of its inputs and outputs, the policy's metadata and the hashes of
-  the files. ``spinup.runs.tf_loader`` reads it.
+  the files. ``spinup.policies.tf_loader`` reads it.
 - ``model_info.pkl``: the same names as a pickle, for notebooks that open it with joblib. This
   library never opens it without being asked to.
 - ``policy.json`` and ``policy.safetensors``, for the library's own networks only: the layers as
@@ -19,21 +19,26 @@ import importlib
 import os
 import pickle
 import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spinup.runs.storage.files import TMP_PREFIX, json_bytes, self_hash, write_durably
-from spinup.runs.storage.policy_files import write_policy
-from spinup.utils.own_files import delete, fsync_folder
+from spinup.runs.storage.policies import GRAPH_FORMAT, OLD, write_policy
+from spinup.utils.files import (
+    TMP_PREFIX,
+    delete,
+    fsync_folder,
+    json_bytes,
+    removed_on_error,
+    self_hash,
+    write_durably,
+)
 from spinup.utils.reading import sha256_file
 from spinup.utils.serialization_utils import convert_json
+from spinup.utils.tf import tf
 
-GRAPH_FORMAT = "spinup-graph-1"
-OLD = ".old"  # ends the name of the previous save for the instant in which it is replaced
 # Errors of the disk that TensorFlow reports with their text alone.
 _DISK_ERRORS = tuple(
     getattr(errno, name)
@@ -84,7 +89,7 @@ class GraphSaver:
         if os.path.lexists(old) and not os.path.lexists(final):
             os.rename(old, final)
         tmp = final.with_name(f"{TMP_PREFIX}{final.name}-{secrets.token_hex(4)}")
-        try:
+        with removed_on_error(tmp):
             os.mkdir(tmp)
             self._write(tmp, self.meta if meta is None else meta)
             if os.path.lexists(old):
@@ -92,9 +97,6 @@ class GraphSaver:
             if os.path.lexists(final):
                 os.rename(final, old)
             os.rename(tmp, final)
-        except BaseException:
-            shutil.rmtree(tmp, ignore_errors=True)
-            raise
         fsync_folder(final.parent)
         with contextlib.suppress(FileNotFoundError):
             delete(old)
@@ -122,8 +124,6 @@ class GraphSaver:
         fsync_folder(folder)
 
     def _write_variables(self, folder: Path) -> None:
-        from spinup.utils.tf import tf
-
         with self.sess.graph.as_default():
             variables = [*tf.global_variables(), *tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)]
             if not variables:
@@ -145,8 +145,6 @@ class GraphSaver:
 
     def _model(self) -> bytes:
         """Return the graph as a serialized SavedModel; as long as it is the same, computed once."""
-        from spinup.utils.tf import tf
-
         graph = self.sess.graph
         if graph.version == self._graph_version:
             return self._graph_bytes

@@ -9,7 +9,7 @@ import pytest
 
 import spinup
 from spinup.envs import make_env
-from spinup.runs.storage import env_saver
+from spinup.runs.storage import policies
 
 
 def train(folder, env_fn, **changes):
@@ -86,12 +86,12 @@ def test_pickling_changes_no_run_and_what_cannot_be_pickled_is_skipped(
     train(tmp_path / "saved", Odd)
     assert isinstance(saved_env(tmp_path / "saved"), Odd) and not capsys.readouterr().out
     monkeypatch.setattr(Odd, "held", held)
-    monkeypatch.setattr(env_saver, "MOST_BYTES", 1 << 18)
+    monkeypatch.setattr(policies, "MOST_BYTES", 1 << 18)
     train(tmp_path / "skipped", Odd)
     (line,) = capsys.readouterr().out.splitlines()
     assert "vars.pkl is not written because it cannot be pickled" in line and reason in line
     assert not (tmp_path / "skipped" / "vars.pkl").exists()
-    monkeypatch.setattr(env_saver, "save_env", lambda logger, env: None)
+    monkeypatch.setattr(policies, "save_env", lambda logger, env: None)
     train(tmp_path / "never", Odd)
     assert rows(tmp_path / "saved") == rows(tmp_path / "skipped") == rows(tmp_path / "never")
 

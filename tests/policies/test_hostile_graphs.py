@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from spinup.runs import tf_loader
-from spinup.runs.tf_index import read_index
-from spinup.runs.tf_loader import restore_tf_graph
-from spinup.runs.tf_saver import GraphSaver
+from spinup.algos.tf1.common.saver import GraphSaver
+from spinup.policies import tf_loader
+from spinup.policies.tf_index import read_index
+from spinup.policies.tf_loader import restore_tf_graph
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 from tests.helpers.graphs import edited, forget_hashes, outputs, restored, small_graph

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spinup.utils.progress import ProgressBar
+from spinup.runs.progress import ProgressBar
 from tests.helpers.processes import run_python
 
 
@@ -161,7 +161,7 @@ def test_a_notebook_gets_a_widget_if_it_can_show_one(widgets, monkeypatch, capsy
     import importlib.util
     import types
 
-    from spinup.utils import progress
+    from spinup.runs import progress
 
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=Kernel))
     found = importlib.util.find_spec

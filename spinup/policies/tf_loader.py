@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spinup.runs.storage.files import self_hash
-from spinup.runs.tf_index import read_index
-from spinup.runs.tf_saver import GRAPH_FORMAT, OLD
+from spinup.policies.saved import read_description
+from spinup.policies.tf_index import read_index
+from spinup.runs.storage.policies import GRAPH_FORMAT, OLD
 from spinup.utils.errors import SpinupError
-from spinup.utils.reading import open_regular, parse_json, read_file, sha256_file
+from spinup.utils.reading import open_regular, read_file, sha256_file
 
 GRAPH_LIMIT = 1 << 25  # bytes of a saved_model.pb; a large policy's has a tenth of this
 VARIABLES_LIMIT = 1 << 32  # bytes of the files in variables/
@@ -80,6 +80,13 @@ RANDOM_OPS = frozenset(_RANDOM_OPS.split())
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 
 
+class _Refused(ValueError):
+    """What is wrong with a graph; `restore` adds which one it is."""
+
+    def __init__(self, what: str, advice: str = "use another save") -> None:
+        super().__init__(f"{what}; {advice}")
+
+
 class Restored(NamedTuple):
     """A graph that was imported into a session."""
 
@@ -123,12 +130,14 @@ def restore(
     if info is None:
         info = _signature(meta_graph) or _read_pickle(folder, trust_pickle)
     names = _tensor_names(folder, info)
-    graph_def = meta_graph.graph_def
     wanted = [name for group in names.values() for name in group.values()]
-    part, random = _needed_part(folder, graph_def, wanted)
-    if seed is not None:
-        _seed(part, seed)
-    imported = _import(sess, folder, part, wanted)
+    try:
+        part, random = _needed_part(meta_graph.graph_def, wanted)
+        if seed is not None:
+            _seed(part, seed)
+        imported = _import(sess, folder, part, wanted)
+    except _Refused as error:
+        raise SpinupError(f"the graph in {folder} {error}") from error
     by_group = {g: {key: imported[n] for key, n in names[g].items()} for g in names}
     policy = info.get("policy")
     return Restored(
@@ -150,24 +159,11 @@ def read_info(fpath: str | os.PathLike[str]) -> dict[str, Any] | None:
     folder = Path(fpath)
     path = folder / "model_info.json"
     try:
-        info = parse_json(read_file(path))
+        info = read_description(path, "a saved graph", (GRAPH_FORMAT, None))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise SpinupError(f"cannot read {path} ({error.strerror}); use another save") from error
-    except ValueError as error:
-        raise SpinupError(f"{path} is not valid JSON ({error}); use another save") from error
-    if not isinstance(info, dict) or info.get("format", GRAPH_FORMAT) != GRAPH_FORMAT:
-        raise SpinupError(f"{path} does not describe a saved graph; use another save")
-    try:
-        intact = info.get("sha256") in (None, self_hash(info))
-    except (ValueError, RecursionError):
-        intact = False  # nested deeper than any file that was saved
-    if not intact:
-        raise SpinupError(
-            f"{path} is damaged: it does not match its own hash; use another save (or delete the "
-            "line 'sha256' if you edited the file yourself)"
-        )
     files = info.get("files", {})
     if not isinstance(files, dict) or len(files) > 1000:
         raise SpinupError(f"{path} has no valid list of files; use another save")
@@ -263,16 +259,16 @@ def _read_graph(folder: Path) -> Any:
     return graphs[0]
 
 
-def _needed_part(folder: Path, graph_def: Any, wanted: Iterable[str]) -> tuple[Any, Any]:
+def _needed_part(graph_def: Any, wanted: Iterable[str]) -> tuple[Any, Any]:
     """Return the part of a graph that computes the wanted tensors, all of it checked.
 
     The second result is a function that tells whether a tensor depends on random numbers.
     """
     nodes = {node.name: node for node in graph_def.node}
     functions = {f.signature.name: f for f in graph_def.library.function}
-    needed = [nodes[name] for name in _reachable(folder, nodes, wanted)]
-    called = _called(folder, functions, needed)
-    _check_ops(folder, [*needed, *(n for f in called.values() for n in f.node_def)], called)
+    needed = [nodes[name] for name in _reachable(nodes, wanted)]
+    called = _called(functions, needed)
+    _check_ops([*needed, *(n for f in called.values() for n in f.node_def)], called)
     part = type(graph_def)(versions=graph_def.versions)
     part.node.extend(_cleaned(node) for node in needed)
     for given in called.values():
@@ -283,8 +279,8 @@ def _needed_part(folder: Path, graph_def: Any, wanted: Iterable[str]) -> tuple[A
         function.node_def.extend(_cleaned(node) for node in given.node_def)
 
     def random(name: str) -> bool:
-        own = [nodes[n] for n in _reachable(folder, nodes, [name])]
-        inner = [n for f in _called(folder, functions, own).values() for n in f.node_def]
+        own = [nodes[n] for n in _reachable(nodes, [name])]
+        inner = [n for f in _called(functions, own).values() for n in f.node_def]
         return any(_is_random(node.op) for node in (*own, *inner))
 
     return part, random
@@ -294,7 +290,7 @@ def _is_random(op: str) -> bool:
     return any(word in op for word in ("Random", "Multinomial", "TruncatedNormal"))
 
 
-def _reachable(folder: Path, nodes: Mapping[str, Any], wanted: Iterable[str]) -> list[str]:
+def _reachable(nodes: Mapping[str, Any], wanted: Iterable[str]) -> list[str]:
     """Return the nodes that the tensors depend on, in the order of the file."""
     todo = [name.partition(":")[0] for name in wanted]
     found: set[str] = set()
@@ -303,48 +299,44 @@ def _reachable(folder: Path, nodes: Mapping[str, Any], wanted: Iterable[str]) ->
         if name in found:
             continue
         if name not in nodes:
-            raise SpinupError(f"the graph in {folder} has no node {name[:80]!r}; use another save")
+            raise _Refused(f"has no node {name[:80]!r}")
         found.add(name)
         # control inputs start with ^, and others may end with the number of an output
         todo += [text.lstrip("^").partition(":")[0] for text in nodes[name].input]
     return [name for name in nodes if name in found]
 
 
-def _called(folder: Path, functions: Mapping[str, Any], nodes: list[Any]) -> dict[str, Any]:
+def _called(functions: Mapping[str, Any], nodes: list[Any]) -> dict[str, Any]:
     """Return the functions that the nodes call, directly or through others, by name.
 
     TensorFlow copies a function's nodes for each call before it runs anything. Therefore, an error
     is raised if the calls are nested too deeply, or if the copies would be too many.
     """
     calls: dict[str, Counter[str]] = {}
-    level, depth, size = _direct_calls(folder, functions, nodes), 0, len(nodes)
+    level, depth, size = _direct_calls(functions, nodes), 0, len(nodes)
     while level:
         deeper: Counter[str] = Counter()
         for name, times in level.items():
             body = functions[name].node_def
             if name not in calls:
-                calls[name] = _direct_calls(folder, functions, body)
+                calls[name] = _direct_calls(functions, body)
             size += times * len(body)
             for inner, number in calls[name].items():
                 deeper[inner] += times * number
         level, depth = deeper, depth + 1
         if depth > DEPTH_LIMIT or size > NODES_LIMIT:
-            raise SpinupError(
-                f"the graph in {folder} calls functions too deeply or too often; use another save"
-            )
+            raise _Refused("calls functions too deeply or too often")
     return {name: functions[name] for name in calls}
 
 
-def _direct_calls(folder: Path, functions: Mapping[str, Any], nodes: Iterable[Any]) -> Counter[str]:
+def _direct_calls(functions: Mapping[str, Any], nodes: Iterable[Any]) -> Counter[str]:
     """Count how often the nodes call each function."""
     found: Counter[str] = Counter()
     for node in nodes:
         names = [*_functions_in(node.attr.values())]
         if missing := {*names} - functions.keys():
-            raise SpinupError(
-                f"the graph in {folder} calls the function {min(missing)[:80]!r}, which it does "
-                "not contain; use another save"
-            )
+            what = f"calls the function {min(missing)[:80]!r}, which it does not contain"
+            raise _Refused(what)
         # A function of the file takes precedence over an operation of the same name.
         found.update([*names, node.op] if node.op in functions else names)
     return found
@@ -361,23 +353,23 @@ def _functions_in(values: Iterable[Any]) -> Iterator[str]:
             todo += func.attr.values()
 
 
-def _check_ops(folder: Path, nodes: Iterable[Any], called: Mapping[str, Any]) -> None:
+def _check_ops(nodes: Iterable[Any], called: Mapping[str, Any]) -> None:
     """Raise an error for operations that are not allowed, and for absurd constants."""
     room = CONSTANTS_LIMIT
     for node in nodes:
         if node.op not in ALLOWED_OPS and node.op not in called:
-            raise SpinupError(
-                f"the graph in {folder} contains the operation {node.op[:80]!r} "
-                f"({node.name[:80]!r}), which is not among those that only compute; if you trust "
-                "its author, load it with TensorFlow itself"
+            raise _Refused(
+                f"contains the operation {node.op[:80]!r} ({node.name[:80]!r}), which is not among "
+                "those that only compute",
+                "if you trust its author, load it with TensorFlow itself",
             )
         if node.op == "Const":
-            room -= _constant_bytes(folder, node.attr["value"].tensor)
+            room -= _constant_bytes(node.attr["value"].tensor)
         if room < 0:
-            raise SpinupError(f"the graph in {folder} contains huge constants; use another save")
+            raise _Refused("contains huge constants")
 
 
-def _constant_bytes(folder: Path, tensor: Any) -> int:
+def _constant_bytes(tensor: Any) -> int:
     """Return the memory that a constant takes: its shape can be larger than its data."""
     from spinup.utils.tf import tf
 
@@ -390,7 +382,7 @@ def _constant_bytes(folder: Path, tensor: Any) -> int:
     plain = _is_number(dtype)
     usual = (plain or dtype == tf.string) and len(sizes) < 255 and min(sizes, default=0) >= 0
     if not usual:
-        raise SpinupError(f"the graph in {folder} contains an unusual constant; use another save")
+        raise _Refused("contains an unusual constant")
     return math.prod(sizes) * (dtype.size if plain else 32)
 
 
@@ -426,7 +418,7 @@ def _import(sess: Any, folder: Path, part: Any, wanted: list[str]) -> dict[str, 
     from spinup.utils.tf import tf
 
     if any(node.op in _VARIABLES for f in part.library.function for node in f.node_def):
-        raise SpinupError(f"the graph in {folder} has variables in functions; use another save")
+        raise _Refused("has variables in functions")
     variables = [node for node in part.node if node.op in _VARIABLES]
     values = _read_variables(folder, variables) if variables else []
     for node in variables:
@@ -441,9 +433,7 @@ def _import(sess: Any, folder: Path, part: Any, wanted: list[str]) -> dict[str, 
             tensors = tf.import_graph_def(part, name="", return_elements=names)
             _assign(sess, tensors[len(wanted) :], values)
     except Exception as error:  # a forged graph can make TensorFlow raise anything
-        raise SpinupError(
-            f"the graph in {folder} cannot be imported ({reason(error)}); use another save"
-        ) from error
+        raise _Refused(f"cannot be imported ({reason(error)})") from error
     return dict(zip(wanted, tensors, strict=False))
 
 
@@ -469,10 +459,10 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
     """Read the values of variables, which are checked against their nodes."""
     from spinup.utils.tf import tf
 
-    size = _size_of_variables(folder / "variables")
     prefix = folder / "variables" / "variables"
     values = []
     try:
+        size = _size_of_variables(folder / "variables")
         saved = read_index(f"{prefix}.index")
         reader = tf.train.load_checkpoint(str(prefix))
         for node in nodes:
@@ -490,23 +480,19 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
                 raise ValueError(f"{key} cannot have the shape {shape}")
             values.append(np.asarray(reader.get_tensor(key)))
     except (tf.errors.OpError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
+        why = getattr(error, "strerror", None) or reason(error)
         raise SpinupError(
-            f"the variables in {folder} cannot be read ({reason(error)}); use another save"
+            f"the variables in {folder} cannot be read ({why}); use another save"
         ) from error
     return values
 
 
 def _size_of_variables(folder: Path) -> int:
-    """Return the bytes of all files; raise an error if one of them is not a regular file."""
+    """Return the bytes of all files; raise ``OSError`` if one of them is not a regular file."""
     size = 0
-    try:
-        for name in os.listdir(folder):
-            with open_regular(folder / name, VARIABLES_LIMIT - size) as file:
-                size += os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise SpinupError(
-            f"the variables in {folder} cannot be read ({error.strerror}); use another save"
-        ) from error
+    for name in os.listdir(folder):
+        with open_regular(folder / name, VARIABLES_LIMIT - size) as file:
+            size += os.fstat(file.fileno()).st_size
     return size
 
 

@@ -12,14 +12,14 @@ import types
 import numpy as np
 import pytest
 
-from spinup.runs import tf_loader
+from spinup.algos.tf1.common.saver import GraphSaver
+from spinup.policies import tf_loader
+from spinup.policies.tf_loader import restore_tf_graph
 from spinup.runs.hooks import after_row
 from spinup.runs.logger import Logger
-from spinup.runs.scalar import Scalar
-from spinup.runs.storage.files import self_hash
-from spinup.runs.tf_loader import restore_tf_graph
-from spinup.runs.tf_saver import GraphSaver
+from spinup.runs.resuming import Scalar
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from spinup.utils.tf import tf
 from tests.helpers.graphs import OBS, edited, outputs, restored, small_graph
 
