@@ -103,7 +103,7 @@ def _functions_and_mistakes(
 
     place(given, "cases")
     place(given, "call")
-    wrong = []
+    wrong: list[Wrong] = []
     if "mistakes_of" in given:
         other = known.get(str(given.pop("mistakes_of")))
         if not isinstance(other, Exercise):
