@@ -196,7 +196,7 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 
 def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
     """Separate `--env_kwargs:name value` (values are literals) from the other words."""
-    from spinup.utils.literals import parse_value
+    from spinup.utils.argparsing import parse_value
 
     words = list(sys.argv[1:] if argv is None else argv)
     rest: list[str] = []

@@ -110,7 +110,7 @@ def _load_graph(
     folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
 ) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
     """Load a graph into a session of its own."""
-    from spinup.runs.tf_loader import reason, restore
+    from spinup.policies.tf_loader import reason, restore
     from spinup.utils.tf import tf
 
     # Acting on one observation at a time gains nothing from threads or a GPU.

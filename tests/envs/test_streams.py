@@ -414,7 +414,7 @@ def test_workers_give_what_the_same_environments_give_in_this_process():
 def test_a_worker_that_dies_is_a_clear_error():
     streams = streams_of(Tape, 2, vector="async")
     os.kill(streams.envs[1]._process.pid, signal.SIGKILL)
-    streams.envs[1]._process.join(timeout=10)
+    streams.envs[1]._process.join(timeout=60)
     with pytest.raises(SpinupError, match="process of environment 1 was killed by SIGKILL"):
         for _ in range(3):
             streams.step(zeros(streams))
@@ -475,7 +475,7 @@ def test_closing_ends_the_worker_processes():
     assert all(p.is_alive() for p in processes)
     streams.close()
     for p in processes:
-        p.join(timeout=10)
+        p.join(timeout=60)
         assert p.exitcode == 0
 
 
