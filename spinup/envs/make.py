@@ -313,7 +313,7 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
     entry = _REPLACED.get(str(entry), entry)
-    creator = load_env_creator(entry) if isinstance(entry, str) else entry
+    creator: Any = load_env_creator(entry) if isinstance(entry, str) else entry
     known = list(inspect.signature(creator).parameters)
     unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)
     if unexpected and unexpected[1] in kwargs:
