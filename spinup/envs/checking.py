@@ -172,7 +172,7 @@ def _play(env: Any, steps: int, seed: int) -> Iterator[_Episode]:
 
 
 def _difference(env: Any, episode: _Episode, acts: Sequence[Any]) -> str | None:
-    """Repeat an episode with `acts`; return the first difference ('observation', 'reward'), or None."""
+    """Repeat an episode with `acts`; return what differs: 'observation', 'reward' or None."""
     obs = env.reset(seed=episode.seed)[0]
     if not np.array_equal(obs, episode.obs[0]):
         return "observation"
