@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply
 from spinup_lab.doctor.record import Record
+from spinup_lab.doctor.rules import RULES
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spinup import registry
-from spinup_lab.doctor.catalogue import RULES
+from spinup_lab.doctor.rules import RULES
 
 ALGORITHMS = [row.name for row in registry.ROWS]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply, examinations
 from spinup_lab.doctor.record import Record
+from spinup_lab.doctor.rules import RULES
 
 _SPEC = importlib.util.spec_from_file_location(
     "synthetic", Path(__file__).with_name("synthetic.py")
