@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from spinup.envs import make_env
 from spinup.utils.errors import SpinupError, one_line
 from spinup_lab.probe.reading import Answers
 from spinup_lab.probe.recording import Overrun, Record
-from spinup_lab.probe.settings import family, settings
+from spinup_lab.probe.settings import family, settings, tiny
 
 __all__ = ["Crash", "Outcome", "Subject"]
 
@@ -112,22 +113,24 @@ class Subject:
         probe: str | Callable[[], gymnasium.Env],
         seed: int = 0,
         acts: bool = False,
+        where: str = "",
         **changes: Any,
     ) -> Outcome:
         """Train in a probe environment, an id without its prefix or a function that makes one.
 
-        `acts`: whether there is a best action to learn. `--set` replaces the usual arguments, and
+        `acts`: whether there is a best action to learn. `where` names a function that makes an
+        environment in messages. `--set` replaces the usual arguments, and
         `changes`, without which this probe means nothing, replace both.
         """
-        make = probe if callable(probe) else _maker(probe)
-        where = getattr(probe, "__name__", "probe") if callable(probe) else probe
+        make = probe if callable(probe) else partial(make_env, f"spinup/Probe{probe}-v0")
+        where = where or str(probe)
         env = make()
         box = isinstance(env.action_space, gymnasium.spaces.Box)
         env.close()
         if self.adapter:
             return self._train_adapter(make, where, env.action_space, seed, changes)
-        usual = settings(self.kind, self.parameters, box, acts) | {"gamma": self.gamma}
-        chosen = usual | self.given | {"seed": seed} | changes
+        usual = settings(self.kind, self.parameters, box, acts)
+        chosen = usual | {"gamma": self.gamma} | self.given | {"seed": seed} | changes
         chosen = {k: v for k, v in chosen.items() if k in self.parameters}
         fits = self.given.get("train_v_iters")
         if fits and "epochs" not in {**self.given, **changes}:  # as many steps in all
@@ -176,7 +179,7 @@ class Subject:
     ) -> Outcome:
         steps = int(changes.get("adapter_steps", STEPS))
         record = Record(make, limit=20 * steps + 20000)
-        kwargs = {"gamma": changes.get("gamma", self.gamma), "steps": steps, "seed": seed}
+        kwargs = {"gamma": self.gamma, "steps": steps, "seed": seed}
         with tempfile.TemporaryDirectory(prefix="spinup_probe_") as folder:
             agent, seconds = self._call(record, where, folder, {**kwargs, **self.given})
         if agent is not None and not (isinstance(agent, tuple) and len(agent) == 2):
@@ -193,22 +196,15 @@ class Subject:
 
         Raises `Crash`, with the first error, if it can do nothing.
         """
-        tiny: dict[str, Any] = {
-            "steps_per_epoch": 20,
-            "epochs": 1,
-            "start_steps": 10,
-            "update_after": 10,
-        }
-        tiny |= {"max_ep_len": 10, "update_after": 10, "updates_per_step": 0.1, "adapter_steps": 64}
         if self.kind == "goal":
-            self._attempt("Goal4", tiny)
+            self._attempt("Goal4")
             self.actions = [DISCRETE]
             return
         first: Crash | None = None
         refused: list[str] = []
         for suffix in (DISCRETE, BOX):
             try:
-                outcome = self._attempt(f"Constant{suffix}", tiny)
+                outcome = self._attempt(f"Constant{suffix}")
             except Crash as error:
                 first = first or error
             else:
@@ -220,15 +216,16 @@ class Subject:
         if self.kind == "off" and not self.has("eps_start"):
             self.actions.reverse()  # such algorithms are made for continuous actions
 
-    def _attempt(self, probe: str, tiny: dict[str, Any]) -> Outcome:
+    def _attempt(self, probe: str) -> Outcome:
         """Train for a moment; the first time, find networks that the function accepts."""
+        moment = {**tiny("moment"), "adapter_steps": 64}
         if self.ac_kwargs is not None or not self.has("ac_kwargs"):
-            return self.train(probe, **tiny)
+            return self.train(probe, **moment)
         errors = []
         for networks in self._candidates():
             self.ac_kwargs = networks
             try:
-                return self.train(probe, **tiny)
+                return self.train(probe, **moment)
             except Crash as error:
                 errors.append(error)
                 self.ac_kwargs = None
@@ -288,13 +285,6 @@ def _parameters(function: Any, name: str) -> dict[str, inspect.Parameter]:
         )
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return {key: p for key, p in list(parameters.items())[1:] if p.kind in named}
-
-
-def _maker(probe: str) -> Callable[[], gymnasium.Env]:
-    def make() -> gymnasium.Env:
-        return make_env(f"spinup/Probe{probe}-v0")
-
-    return make
 
 
 @contextlib.contextmanager
