@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from spinup_lab import bugs as zoo
-from spinup_lab.bugs.catalogue import healthy_source
+from spinup_lab.bugs.mutants import healthy_source
 from spinup_lab.exercises import recorded
 from spinup_lab.exercises.exercise import CANNOT_JUDGE, WRONG, Check, Exercise, Result, Wrong
 
