@@ -608,12 +608,11 @@ def test_completed_files_run_laid_over_ours(tmp_path, repo_root):
 
 
 def test_without_the_lab_a_problem_set_says_what_is_missing(tmp_path, repo_root):
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(repo_root / "spinup", tmp_path / "copy/spinup", ignore=ignore)
+    (tmp_path / "sitecustomize.py").write_text('import sys\n\nsys.modules["spinup_lab"] = None\n')
+    path = f"{tmp_path}{os.pathsep}{repo_root}"
     for name in ("exercise1_1", "exercise1_2", "exercise1_3"):
-        module = f"spinup.exercises.pytorch.problem_set_1.{name}"
-        done = run_program(module, tmp_path, tmp_path / "copy")
-        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        done = run_program(f"spinup.exercises.pytorch.problem_set_1.{name}", tmp_path, path)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
         assert done.stderr.startswith("spinup: ") and "spinup_lab" in done.stderr
 
 
