@@ -607,8 +607,20 @@ def test_completed_files_run_laid_over_ours(tmp_path, repo_root):
     assert CONGRATULATIONS in done.stdout and "own 1.1: True" in done.stdout
 
 
+WITHOUT_THE_LAB = """
+import sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name == "spinup_lab":
+            raise ModuleNotFoundError("No module named 'spinup_lab'", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+
+
 def test_without_the_lab_a_problem_set_says_what_is_missing(tmp_path, repo_root):
-    (tmp_path / "sitecustomize.py").write_text('import sys\n\nsys.modules["spinup_lab"] = None\n')
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_LAB)
     path = f"{tmp_path}{os.pathsep}{repo_root}"
     for name in ("exercise1_1", "exercise1_2", "exercise1_3"):
         done = run_program(f"spinup.exercises.pytorch.problem_set_1.{name}", tmp_path, path)
