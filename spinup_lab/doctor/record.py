@@ -315,22 +315,12 @@ def persists(bad: np.ndarray) -> np.ndarray:
 
 def longest(bad: np.ndarray) -> np.ndarray:
     """Return the rows of the longest stretch in which something is true."""
-    best: list[int] = []
-    for stretch in _stretches(bad):
-        best = stretch if len(stretch) > len(best) else best
-    return np.array(best, dtype=int)
-
-
-def _stretches(bad: np.ndarray) -> Iterator[list[int]]:
-    rows: list[int] = []
-    for row, true in enumerate(bad):
-        if true:
-            rows.append(row)
-        elif rows:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]])))
+    if not len(edges):
+        return edges
+    starts, ends = edges[::2], edges[1::2]
+    i = int(np.argmax(ends - starts))
+    return np.arange(starts[i], ends[i])
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -20,8 +20,6 @@ from spinup_lab.probe.calling import Outcome, Subject
 from spinup_lab.probe.values import refusal
 from spinup_lab.probe.verdict import fault
 
-__all__ = ["Acted", "act", "action_fault"]
-
 
 @dataclass(frozen=True)
 class Acted:

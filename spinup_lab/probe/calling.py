@@ -27,8 +27,6 @@ from spinup_lab.probe.reading import Answers
 from spinup_lab.probe.recording import Overrun, Record
 from spinup_lab.probe.settings import family, settings, tiny
 
-__all__ = ["Crash", "Outcome", "Subject"]
-
 DISCRETE, BOX = "", "Continuous"  # the suffixes of the probes' ids
 STEPS = 2000  # that an adapter may take in one probe
 
@@ -47,7 +45,6 @@ class Outcome:
     kwargs: dict[str, Any]
     changed: list[str] = field(default_factory=list)  # arguments that the function changed
     saved: str = ""  # how the saved policy differs from the returned one
-    seconds: float = 0.0  # of CPU time
 
     @property
     def num_envs(self) -> int:
@@ -125,8 +122,8 @@ class Subject:
         make = probe if callable(probe) else partial(make_env, f"spinup/Probe{probe}-v0")
         where = where or str(probe)
         env = make()
-        box = isinstance(env.action_space, gymnasium.spaces.Box)
         env.close()
+        box = isinstance(env.action_space, gymnasium.spaces.Box)
         if self.adapter:
             return self._train_adapter(make, where, env.action_space, seed, changes)
         usual = settings(self.kind, self.parameters, box, acts)
@@ -143,20 +140,18 @@ class Subject:
             if self.has("logger_kwargs"):
                 out = {"output_dir": os.path.join(folder, "run"), "exp_name": "probe"}
                 chosen["logger_kwargs"] = {**out, "quiet": True} if self.ours else out
-            before = {key: copy.deepcopy(value) for key, value in chosen.items()}
-            agent, seconds = self._call(record, where, folder, chosen)
+            before = copy.deepcopy(chosen)
+            agent = self._call(record, where, folder, chosen)
             rows = _read_rows(Path(folder))
             changed = [key for key in before if not _same(before[key], chosen[key])]
             answers, saved = self._answers(agent, env.action_space, Path(folder))
-        return Outcome(answers, record, rows, chosen, changed, saved, seconds)
+        return Outcome(answers, record, rows, chosen, changed, saved)
 
-    def _call(
-        self, record: Record, where: str, folder: str, kwargs: dict[str, Any]
-    ) -> tuple[Any, float]:
+    def _call(self, record: Record, where: str, folder: str, kwargs: dict[str, Any]) -> Any:
         start = time.process_time()
         try:
             with _quiet(), _in_folder(folder, not self.has("logger_kwargs")):
-                agent = self.function(record.env_fn, **kwargs)
+                return self.function(record.env_fn, **kwargs)
         except Overrun as error:
             raise Crash(
                 f"{self.name} did not stop in {where} after {error}: let it stop after "
@@ -164,7 +159,7 @@ class Subject:
             ) from error
         except Exception as error:  # the function may be anybody's
             if record.refused is not None:
-                return None, time.process_time() - start  # the verdict will say what was refused
+                return None  # the verdict will say what was refused
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise Crash(
                 f"{self.name} crashed in {where}: {type(error).__name__}: {one_line(error)} "
@@ -172,7 +167,6 @@ class Subject:
             ) from error
         finally:
             self.seconds += time.process_time() - start
-        return agent, time.process_time() - start
 
     def _train_adapter(
         self, make: Any, where: str, space: Any, seed: int, changes: dict[str, Any]
@@ -181,13 +175,13 @@ class Subject:
         record = Record(make, limit=20 * steps + 20000)
         kwargs = {"gamma": self.gamma, "steps": steps, "seed": seed}
         with tempfile.TemporaryDirectory(prefix="spinup_probe_") as folder:
-            agent, seconds = self._call(record, where, folder, {**kwargs, **self.given})
+            agent = self._call(record, where, folder, {**kwargs, **self.given})
         if agent is not None and not (isinstance(agent, tuple) and len(agent) == 2):
             raise SpinupError(
                 f"{self.name} must return two functions, (value, act), not "
                 f"{type(agent).__name__}: value may be None"
             )
-        return Outcome(Answers(agent, space), record, [], kwargs, [], "", seconds)
+        return Outcome(Answers(agent, space), record, [], kwargs)
 
     # ---- what it can do ------------------------------------------------------------------------
 
@@ -338,13 +332,12 @@ def _saved_differs(agent: Any, run: Path) -> str:
     from spinup.policies.saved import load_policy
 
     _, tensors = load_policy(run)
-    state = {name: np.asarray(x.detach().cpu()) for name, x in agent.state_dict().items()}
     for name, _ in getattr(agent, "named_buffers", dict)():
         if name not in tensors:
             return f"the saved policy lacks the statistics {name}"
-    for name, array in state.items():
+    for name, x in agent.state_dict().items():
         if name not in tensors:
             return f"the saved policy lacks {name}"
-        if not np.array_equal(array, tensors[name]):
+        if not np.array_equal(x.detach().cpu(), tensors[name]):
             return f"{name} of the saved policy differs from that of the returned one"
     return ""

@@ -17,8 +17,6 @@ from spinup.utils.findings import Finding
 from spinup_lab.probe.calling import Outcome, Subject
 from spinup_lab.probe.verdict import Check, fault
 
-__all__ = ["checks"]
-
 
 def checks(subject: Subject) -> dict[str, Check]:
     """Return the checks, by name."""

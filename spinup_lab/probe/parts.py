@@ -22,8 +22,6 @@ from spinup_lab.probe.more_environments import Scale, Temperature
 from spinup_lab.probe.values import learn, refusal
 from spinup_lab.probe.verdict import Check, NotUsed, fault
 
-__all__ = ["checks", "goal_checks", "noise_fault"]
-
 STILL: dict[str, Any] = {"pi_lr": 1e-12, "q_lr": 1e-12, "vf_lr": 1e-12, "lr": 1e-12, "delta": 1e-14}
 FROZEN: dict[str, Any] = {"polyak": 1 - 1e-9, "n_step": 1}  # targets that never move
 ZERO, ONE = np.zeros(1, np.float32), np.ones(1, np.float32)

@@ -12,8 +12,6 @@ from typing import Any
 
 from spinup.utils.toml import parse_toml
 
-__all__ = ["family", "settings", "tiny"]
-
 
 @functools.cache
 def _tables() -> dict[str, dict[str, Any]]:

@@ -20,8 +20,6 @@ from spinup_lab.probe.calling import BOX, DISCRETE, Crash, Subject
 from spinup_lab.probe.values import Learned, diagnose, learn, value_probes
 from spinup_lab.probe.verdict import Check, NotUsed, Report, Result, Verdict, fault, majority
 
-__all__ = ["probe"]
-
 
 def probe(
     function: Callable[..., Any],

@@ -19,8 +19,6 @@ from spinup_lab.probe.calling import Outcome, Subject
 from spinup_lab.probe.environments import EpisodeEnd
 from spinup_lab.probe.verdict import fault
 
-__all__ = ["Learned", "diagnose", "learn", "refusal", "value_probes"]
-
 ENDLESS = ("MaxEpLen", "EpochCut")  # the algorithm itself cuts their episodes
 ENDS_IN_A_CUT = {
     "Truncation": "a time limit",

@@ -12,8 +12,6 @@ from spinup.utils.findings import Finding
 from spinup.utils.toml import parse_toml
 from spinup_lab.parts import PARTS
 
-__all__ = ["Check", "NotUsed", "Report", "Result", "Verdict", "fault"]
-
 # From a seed to what is wrong: nothing if all is right. The first finding counts.
 Check = Callable[[int], Iterator[Finding]]
 
