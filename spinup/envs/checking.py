@@ -16,7 +16,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from gymnasium.utils import env_checker
 
 from spinup.envs.adapter import adapt_env
 from spinup.envs.bounds import single_valued, unbounded
-from spinup.envs.findings import EnvFinding, finding
+from spinup.envs.findings import Finding, finding
 from spinup.envs.first_steps import ReturnFault, hook, unhook
 from spinup.envs.layers import layers
 from spinup.envs.make import env_maker
@@ -38,7 +37,7 @@ from spinup.utils.errors import SpinupError, one_line, printable
 from spinup.utils.seeding import global_state, same_global_state, set_global_state
 from spinup.utils.serialization_utils import short_repr
 
-__all__ = ["Checkup", "check_env", "examine"]
+__all__ = ["Checkup", "Finding", "check_env", "examine"]
 
 LONGEST = 1000  # steps after which an episode is cut, as `max_ep_len` does in training
 REPLAYED = 200  # steps of an episode that are repeated and compared
@@ -48,10 +47,10 @@ REPLAYED = 200  # steps of an episode that are repeated and compared
 class Checkup:
     """The findings about one environment, and a line about the episodes they come from."""
 
-    findings: list[EnvFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     summary: str = ""
 
-    def add(self, found: Iterable[EnvFinding]) -> None:
+    def add(self, found: Iterable[Finding]) -> None:
         """Add findings, unless there is already one with the same id."""
         for one in found:
             if one.id not in self.ids:
@@ -63,7 +62,7 @@ class Checkup:
         return {found.id for found in self.findings}
 
 
-def check_env(env: Any, *, steps: int = 2000, seed: int = 0) -> list[EnvFinding]:
+def check_env(env: Any, *, steps: int = 2000, seed: int = 0) -> list[Finding]:
     """Check an environment and return what was found, the serious findings first.
 
     Args:
@@ -91,14 +90,17 @@ def examine(env: Any, *, steps: int = 2000, seed: int = 0) -> Checkup:
         made.append(make())
         return made[-1]
 
+    torch = sys.modules.get("torch")
+    before = global_state(torch)
     try:
-        with _globals_restored(), warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             _examine(fresh, found, steps, seed)
             _ask_gymnasium(fresh, found)
         texts = [str(warning.message) for warning in caught]
         _add_gymnasium(found, [text for text in texts if "WARN" in text or "\x1b" in text])
     finally:
+        set_global_state(before, torch)  # a check must not change what follows it
         for one in made if ours else ():
             one.close()
     found.findings.sort(key=lambda one: not one.serious)
@@ -130,17 +132,6 @@ def _maker(env: Any) -> tuple[Callable[[], Any], bool]:
             ) from error
 
     return make, True
-
-
-@contextmanager
-def _globals_restored() -> Iterator[None]:
-    """Leave the global generators as they were: a check must not change what follows it."""
-    torch = sys.modules.get("torch")
-    before = global_state(torch)
-    try:
-        yield
-    finally:
-        set_global_state(before, torch)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -180,12 +171,12 @@ def _play(env: Any, steps: int, seed: int) -> Iterator[_Episode]:
                 break
 
 
-def _difference(env: Any, episode: _Episode, acts: Sequence[Any] | None = None) -> str | None:
-    """Play an episode again; return what differs first ('observation', 'reward') or None."""
+def _difference(env: Any, episode: _Episode, acts: Sequence[Any]) -> str | None:
+    """Repeat an episode with `acts`; return what differs: 'observation', 'reward' or None."""
     obs = env.reset(seed=episode.seed)[0]
     if not np.array_equal(obs, episode.obs[0]):
         return "observation"
-    for t, act in enumerate((episode.acts if acts is None else acts)[:REPLAYED]):
+    for t, act in enumerate(acts[:REPLAYED]):
         obs, rew, terminated, truncated, _ = env.step(copy.deepcopy(act))
         if not np.array_equal(obs, episode.obs[t + 1]):
             return "observation"
@@ -238,7 +229,7 @@ def _episodes(found: Checkup, env: Any, name: str, steps: int, seed: int) -> lis
     """Play; a fault or an exception of the environment becomes a finding."""
     episodes: list[_Episode] = []
 
-    def report(faults: Sequence[EnvFinding]) -> None:
+    def report(faults: Sequence[Finding]) -> None:
         # what follows "because" is for a run that continues
         found.add(replace(f, advice=re.sub(r",? because.*", "", f.advice)) for f in faults)
         if any(fault.serious for fault in faults):
@@ -293,7 +284,7 @@ def _image_parts(space: Any) -> Iterator[tuple[str, spaces.Box]]:
             yield f"{name!r}, {inner}", image
 
 
-def _check_spaces(env: Any) -> Iterator[EnvFinding]:
+def _check_spaces(env: Any) -> Iterator[Finding]:
     obs, act = env.observation_space, env.action_space
     fault = observation_fault(obs)
     if fault:
@@ -309,7 +300,7 @@ def _check_spaces(env: Any) -> Iterator[EnvFinding]:
         yield from _check_bounds(act)
 
 
-def _check_bounds(act: spaces.Box) -> Iterator[EnvFinding]:
+def _check_bounds(act: spaces.Box) -> Iterator[Finding]:
     endless, single = unbounded(act), single_valued(act)
     if len(endless):
         yield finding("unbounded actions", dimensions=_dimensions(endless))
@@ -337,18 +328,19 @@ _UNREPEATABLE = ("global random numbers", "seed", "memory")
 
 def _check_repetition(
     fresh: Callable[[], Any], episodes: Sequence[_Episode], drew: bool
-) -> Iterator[EnvFinding]:
-    later = _difference(fresh(), episodes[-1]) if len(episodes) > 1 else None
-    first = _difference(fresh(), episodes[0])
+) -> Iterator[Finding]:
+    first, last = episodes[0], episodes[-1]
+    later = _difference(fresh(), last, last.acts) if len(episodes) > 1 else None
+    differs = _difference(fresh(), first, first.acts)
     if drew:
         yield finding("global random numbers")
-    elif first:
-        yield finding("seed", what=first)
+    elif differs:
+        yield finding("seed", what=differs)
     elif later:
         yield finding("memory of rewards" if later == "reward" else "memory")
 
 
-def _check_actions(env: Any, episodes: Sequence[_Episode], seed: int) -> Iterator[EnvFinding]:
+def _check_actions(env: Any, episodes: Sequence[_Episode], seed: int) -> Iterator[Finding]:
     others = copy.deepcopy(env.action_space)
     others.seed(seed + 1)
     longest = max(episodes, key=lambda episode: len(episode.rews))
@@ -357,7 +349,7 @@ def _check_actions(env: Any, episodes: Sequence[_Episode], seed: int) -> Iterato
         yield finding("actions", count=len(acts))
 
 
-def _check_ends(episodes: Sequence[_Episode], env: Any) -> Iterator[EnvFinding]:
+def _check_ends(episodes: Sequence[_Episode], env: Any) -> Iterator[Finding]:
     ended = [e for e in episodes if e.terminated or e.truncated]
     lengths = {len(e.rews) for e in ended}
     limited = any(getattr(layer, "_max_episode_steps", None) for layer in layers(env))
@@ -371,7 +363,7 @@ def _check_ends(episodes: Sequence[_Episode], env: Any) -> Iterator[EnvFinding]:
             yield finding("one step", count=len(ended))
 
 
-def _check_rewards(episodes: Sequence[_Episode]) -> Iterator[EnvFinding]:
+def _check_rewards(episodes: Sequence[_Episode]) -> Iterator[Finding]:
     rews = np.concatenate([e.rews for e in episodes])
     largest = float(np.abs(rews).max())
     if largest > 1000:
@@ -382,7 +374,7 @@ def _check_rewards(episodes: Sequence[_Episode]) -> Iterator[EnvFinding]:
         yield finding("reward signal", count=len(rews), reward=rews[0])
 
 
-def _check_observations(episodes: Sequence[_Episode]) -> Iterator[EnvFinding]:
+def _check_observations(episodes: Sequence[_Episode]) -> Iterator[Finding]:
     obs = np.concatenate([np.stack(e.obs) for e in episodes]).astype(np.float64)
     obs = obs.reshape(len(obs), -1)
     sizes, spread = np.abs(obs).max(axis=0), obs.std(axis=0)

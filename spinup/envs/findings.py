@@ -7,13 +7,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from spinup.utils.findings import Finding
+from spinup.utils import findings
 from spinup.utils.toml import parse_toml
 
-__all__ = ["EnvFinding", "finding"]
+__all__ = ["Finding", "finding"]
 
 
-class EnvFinding(Finding):
+class Finding(findings.Finding):
     """Something about an environment that its author should know.
 
     `sentence` says what was seen, `why` how it affects learning, and `advice` what to change.
@@ -40,7 +40,7 @@ def _texts() -> dict[str, dict[str, Any]]:
     return parse_toml(Path(__file__).with_name("findings.toml").read_text(encoding="utf-8"))
 
 
-def finding(name: str, level: str | None = None, /, **values: Any) -> EnvFinding:
+def finding(name: str, level: str | None = None, /, **values: Any) -> Finding:
     """Return the finding that `findings.toml` has under `name`; `values` fill its braces."""
     text = {key: text.format(**values) for key, text in _texts()[name].items()}
-    return EnvFinding(**{**text, "level": level or text["level"]})
+    return Finding(**{**text, "level": level or text["level"]})

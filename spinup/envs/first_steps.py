@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.findings import EnvFinding, finding
+from spinup.envs.findings import Finding, finding
 from spinup.envs.layers import is_trusted
 from spinup.envs.space_adapter import SpaceAdapter
 from spinup.envs.spaces import name_of
@@ -46,7 +46,7 @@ def check_first_steps(streams: Sequence[Any], name: str, steps: int = STEPS) -> 
             hook(env, name, steps, functools.partial(_stop_or_warn, warned))
 
 
-def _stop_or_warn(warned: set[str], findings: Sequence[EnvFinding]) -> None:
+def _stop_or_warn(warned: set[str], findings: Sequence[Finding]) -> None:
     """Report to a run: raise the first error, or warn."""
     for found in sorted(findings, key=lambda found: not found.serious):
         text = f"{found.sentence}: {found.advice[0].lower()}{found.advice[1:]}"
@@ -57,7 +57,7 @@ def _stop_or_warn(warned: set[str], findings: Sequence[EnvFinding]) -> None:
             warnings.warn(text, stacklevel=4)
 
 
-def hook(env: Any, name: str, steps: int, report: Callable[[list[EnvFinding]], None]) -> None:
+def hook(env: Any, name: str, steps: int, report: Callable[[list[Finding]], None]) -> None:
     """Replace an environment's `reset` and `step` by checked ones, for `steps` steps.
 
     `report` gets what is wrong with a result, and must raise an exception if there is an error.
@@ -82,7 +82,7 @@ def _hooked(env: Any) -> Any:
 class _FirstSteps:
     """Stands in for the methods of one environment; a class, so that the pair can be pickled."""
 
-    def __init__(self, env: Any, name: str, steps: int, report: Callable[[list[EnvFinding]], None]):
+    def __init__(self, env: Any, name: str, steps: int, report: Callable[[list[Finding]], None]):
         self.env, self.name, self.left, self._report = env, name, steps, report
         self.taken = 0
         # Nobody can mend the bounds of Gymnasium's own environments; some of them exceed theirs.
@@ -105,7 +105,7 @@ class _FirstSteps:
             unhook(self.env)
         return result
 
-    def _check(self, findings: Iterator[EnvFinding]) -> None:
+    def _check(self, findings: Iterator[Finding]) -> None:
         self._report([f for f in findings if self.strict or f.serious or f.part == "info"])
 
 
@@ -114,7 +114,7 @@ class _FirstSteps:
 # ---------------------------------------------------------------------------------------------
 
 
-def _check_reset(env: Any, said: str, result: Any) -> Iterator[EnvFinding]:
+def _check_reset(env: Any, said: str, result: Any) -> Iterator[Finding]:
     if not isinstance(result, tuple | list) or len(result) != 2:
         yield finding("reset result", said=said, given=_shown(result))
         return
@@ -123,7 +123,7 @@ def _check_reset(env: Any, said: str, result: Any) -> Iterator[EnvFinding]:
     yield from _check_info(said, info)
 
 
-def _check_step(env: Any, said: str, result: Any) -> Iterator[EnvFinding]:
+def _check_step(env: Any, said: str, result: Any) -> Iterator[Finding]:
     if not isinstance(result, tuple | list) or len(result) != 5:
         yield finding("step result", said=said, given=_shown(result))
         return
@@ -136,14 +136,14 @@ def _check_step(env: Any, said: str, result: Any) -> Iterator[EnvFinding]:
     yield from _check_info(said, info)
 
 
-def _check_info(said: str, info: Any) -> Iterator[EnvFinding]:
+def _check_info(said: str, info: Any) -> Iterator[Finding]:
     if not isinstance(info, dict):
         yield finding("info", said=said, given=_shown(info))
 
 
 def _check_observation(
     space: Any, said: str, obs: Any, what: str = "an observation"
-) -> Iterator[EnvFinding]:
+) -> Iterator[Finding]:
     """Yield what is wrong with an observation; `what` names it, or a part of one."""
     found = functools.partial(finding, said=said, what=what)
     if isinstance(space, spaces.Dict):
@@ -173,9 +173,7 @@ def _contains(space: Any, obs: Any) -> bool:
         return False
 
 
-def _check_array(
-    space: spaces.Box, obs: Any, found: Callable[..., EnvFinding]
-) -> Iterator[EnvFinding]:
+def _check_array(space: spaces.Box, obs: Any, found: Callable[..., Finding]) -> Iterator[Finding]:
     shape = space.shape
     try:
         array = np.asarray(obs)
@@ -203,8 +201,8 @@ def _can_be_copied(array: np.ndarray, shape: tuple[int, ...]) -> bool:
 
 
 def _check_values(
-    space: spaces.Box, array: np.ndarray, found: Callable[..., EnvFinding]
-) -> Iterator[EnvFinding]:
+    space: spaces.Box, array: np.ndarray, found: Callable[..., Finding]
+) -> Iterator[Finding]:
     """Yield the first value that is not finite, that the dtype cannot hold, or out of bounds."""
     with np.errstate(invalid="ignore", over="ignore"):
         wide = array.astype(np.float64)
@@ -229,7 +227,7 @@ def _index(place: np.ndarray) -> str:
     return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
 
 
-def _check_reward(said: str, rew: Any, count: int | None) -> Iterator[EnvFinding]:
+def _check_reward(said: str, rew: Any, count: int | None) -> Iterator[Finding]:
     """Yield what is wrong with a reward, or with those of a vector of `count` environments."""
     try:
         array = np.asarray(rew, dtype=np.float64)
@@ -246,7 +244,7 @@ def _check_reward(said: str, rew: Any, count: int | None) -> Iterator[EnvFinding
         yield finding("infinite reward", said=said, value=_value(rew))
 
 
-def _check_flag(said: str, name: str, flag: Any, count: int | None) -> Iterator[EnvFinding]:
+def _check_flag(said: str, name: str, flag: Any, count: int | None) -> Iterator[Finding]:
     array = np.asarray(flag)
     if count is not None:
         if array.shape != (count,) or array.dtype.kind != "b":

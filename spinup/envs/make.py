@@ -23,6 +23,7 @@ from gymnasium import error
 from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
 from spinup.utils.errors import SpinupError, check_name, nearest
+from spinup.utils.importing import installed_only
 
 __all__ = ["env_fn_of", "env_maker", "make_env", "resolve_env_id"]
 
@@ -219,8 +220,6 @@ def import_providers(env_id: str, others: bool = True) -> None:
     If `others`, import the other packages that are installed, too: `env_id` is only part of an ID.
     A saved policy may name the ID, so a file in the working directory does not count as a package.
     """
-    from spinup.utils.importing import installed_only
-
     for pattern, module, install in _PROVIDERS:
         needed = pattern.fullmatch(env_id)
         if needed or others:
@@ -314,8 +313,8 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
     entry = _REPLACED.get(str(entry), entry)
-    creator = load_env_creator(entry) if isinstance(entry, str) else entry
-    known = _parameters(creator)
+    creator: Any = load_env_creator(entry) if isinstance(entry, str) else entry
+    known = list(inspect.signature(creator).parameters)
     unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)
     if unexpected and unexpected[1] in kwargs:
         name = unexpected[1]
@@ -336,13 +335,6 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
             "that makes it, and it will be adapted"
         ) from failure
     raise failure
-
-
-def _parameters(creator: Any) -> list[str]:
-    try:
-        return list(inspect.signature(creator).parameters)
-    except (TypeError, ValueError):
-        return []
 
 
 def _raise_missing_dependency(

@@ -59,7 +59,8 @@ class VectorStreams(BaseStreams):
                 "let env_fn return one environment and use num_envs"
             )
         n = env.num_envs
-        super().__init__(example or env, (space, env.single_action_space), n, max_ep_len)
+        example = env if example is None else example
+        super().__init__(example, (space, env.single_action_space), n, max_ep_len)
         self.env = env
         self._mode = _autoreset_mode(env)
         self._rng = np.random.default_rng(seed)
@@ -78,6 +79,7 @@ class VectorStreams(BaseStreams):
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Like `Streams.step`, but rows where `valid` is False are resets, not transitions."""
         o2, rew, terminated, truncated, info = self.env.step(np.asarray(act))
+        rew = np.asarray(rew, dtype=np.float64)
         terminated, truncated = np.array(terminated), np.array(truncated)
         self.valid = ~self._resetting
         self._ep_ret += np.where(self.valid, rew, 0.0)
@@ -92,21 +94,14 @@ class VectorStreams(BaseStreams):
         ended = self.valid & (terminated | truncated)
         self.next_obs[:] = o2
         self.obs[:] = o2
-        self._resetting = np.zeros(self.num_envs, dtype=bool)
+        self._resetting = ended & (self._mode == AutoresetMode.NEXT_STEP)
         self.ended = np.flatnonzero(ended).tolist()
         for i in self.ended:
             self.finished.append((float(self._ep_ret[i]), int(self._ep_len[i])))
             self._ep_ret[i], self._ep_len[i] = 0.0, 0
             if self._mode == AutoresetMode.SAME_STEP:
                 self.next_obs[i] = info["final_obs"][i]
-        if self.ended and self._mode == AutoresetMode.NEXT_STEP:
-            self._resetting = ended
-        return (
-            self.next_obs,
-            np.asarray(rew, dtype=np.float64),
-            terminated & ended,
-            truncated & ended,
-        )
+        return self.next_obs, rew, terminated & ended, truncated & ended
 
     def stepping(self) -> np.ndarray:
         """Return the streams that will step with the next actions; the others will be reset."""

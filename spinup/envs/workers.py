@@ -151,9 +151,8 @@ class WorkerEnv:
         elif code >= 0:
             cause = f"exited with status {code}"
         else:
-            names = {s.value: s.name for s in signal.Signals}
-            cause = f"was killed by {names.get(-code, f'signal {-code}')}"
-            cause += " (perhaps out of memory)" if -code == getattr(signal, "SIGKILL", 0) else ""
+            name = {s.value: s.name for s in signal.Signals}.get(-code, f"signal {-code}")
+            cause = f"was killed by {name}" + " (perhaps out of memory)" * (name == "SIGKILL")
         return SpinupError(f"the worker process of environment {self.index} {cause}: {kept}")
 
     def reset(self, seed: int | None = None) -> Any:
