@@ -121,9 +121,9 @@ def keep_findings(kept, findings):
 
 def examine_tables(kept):
     """Replace what the rules on tables found in a kept run; checkpoints are not there any more."""
-    from spinup_lab.doctor.catalogue import RULES
     from spinup_lab.doctor.examination import apply
     from spinup_lab.doctor.record import Record
+    from spinup_lab.doctor.rules import RULES
 
     found = apply(Record(kept), [rule for rule in RULES.values() if rule.tier == 1])
     old = json.loads((kept / "findings.json").read_text())

@@ -3,7 +3,7 @@
 A SavedModel is a program: among its operations are some that read and write files, open
 connections or call Python. TensorFlow's own loader imports all of them, and runs those that restore
 the variables. Here, the file is parsed as data, only the part of the graph that the named outputs
-need is kept, and every operation in it has to be in `ALLOWED_OPS`. The variables are read by
+need is kept, and every operation in it has to be in `tf_operations.toml`. The variables are read by
 TensorFlow's checkpoint reader, after a look at their index, and fed into the session, so no
 operation of the file runs before the caller asks for an output.
 """
@@ -26,6 +26,7 @@ from spinup.policies.tf_index import read_index
 from spinup.runs.storage.policies import GRAPH_FORMAT, OLD
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular, read_file, sha256_file
+from spinup.utils.toml import parse_toml
 
 GRAPH_LIMIT = 1 << 25  # bytes of a saved_model.pb; a large policy's has a tenth of this
 VARIABLES_LIMIT = 1 << 32  # bytes of the files in variables/
@@ -33,50 +34,15 @@ CONSTANTS_LIMIT = 1 << 28  # bytes of all constants; a small file can describe h
 NODES_LIMIT = 1 << 20  # nodes after TensorFlow has copied a function's nodes for each of its calls
 DEPTH_LIMIT = 50  # calls of functions within functions; one that calls itself has no end
 NAMES_LIMIT = 1000  # inputs or outputs
-_RANDOM_OPS = """
-    Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle
-    RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal
-"""
-# Operations that only compute: none of them has a kernel that opens a file, calls Python, starts a
-# thread or communicates. No loops: they could run forever.
-ALLOWED_OPS = frozenset(
-    f"""
-    Placeholder PlaceholderV2 PlaceholderWithDefault Const NoOp Identity IdentityN StopGradient
-    PreventGradient Snapshot EnsureShape Assert CheckNumerics CheckNumericsV2
-    Variable VariableV2 VarHandleOp ReadVariableOp VariableShape ResourceGather
-    Abs Acos Acosh Add AddN AddV2 Angle ApproximateEqual ArgMax ArgMin Asin Asinh Atan Atan2 Atanh
-    Betainc Bincount Bucketize Ceil Cast ClipByValue Complex ComplexAbs Conj Cos Cosh Cross Cumprod
-    Cumsum CumulativeLogsumexp Digamma Div DivNoNan Einsum Equal Erf Erfc Erfinv Exp Expm1 Floor
-    FloorDiv FloorMod Greater GreaterEqual Igamma Igammac Imag Inv Invert IsFinite IsInf IsNan Less
-    LessEqual Lgamma LinSpace Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Mean Minimum Mod Mul
-    MulNoNan Ndtri Neg NextAfter NotEqual Polygamma Pow Prod Max Min All Any Real RealDiv Reciprocal
-    Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square SquaredDifference Sub Sum Tan Tanh
-    TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta EuclideanNorm
-    BatchMatMul BatchMatMulV2 BatchMatMulV3 BatchMatrixInverse Cholesky Lu LogMatrixDeterminant
-    MatMul MatrixBandPart MatrixDeterminant MatrixDiag MatrixDiagPart MatrixDiagPartV2
-    MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixInverse MatrixSetDiag MatrixSetDiagV2
-    MatrixSetDiagV3 MatrixSolve MatrixTriangularSolve Qr SelfAdjointEigV2 Svd
-    AvgPool BiasAdd BiasAddV1 Conv2D DepthwiseConv2dNative Elu FusedBatchNorm
-    FusedBatchNormV2 FusedBatchNormV3 InTopK InTopKV2 L2Loss LRN LeakyRelu LogSoftmax MaxPool
-    MaxPoolV2 Relu Relu6 Selu Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign
-    SparseSoftmaxCrossEntropyWithLogits TopK TopKV2
-    BroadcastArgs BroadcastTo Concat ConcatOffset ConcatV2 DepthToSpace Diag DiagPart
-    DynamicPartition DynamicStitch ExpandDims Fill Gather GatherNd GatherV2 InvertPermutation
-    MirrorPad OneHot OnesLike Pack Pad PadV2 ParallelDynamicStitch Range Rank Reshape Reverse
-    ReverseSequence ReverseV2 Roll ScatterNd SegmentMax SegmentMean SegmentMin SegmentSum Select
-    SelectV2 Shape ShapeN Size Slice SpaceToDepth Split SplitV Squeeze StridedSlice
-    TensorScatterAdd TensorScatterUpdate Tile Transpose Unique UniqueV2 Unpack
-    UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentSum Where ZerosLike
-    {_RANDOM_OPS}
-    StatelessMultinomial StatelessRandomGetKeyCounter StatelessRandomGetAlg
-    StatelessRandomGetKeyCounterAlg StatelessRandomNormal StatelessRandomNormalV2
-    StatelessRandomUniform StatelessRandomUniformV2 StatelessRandomUniformInt
-    StatelessRandomUniformIntV2 StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
-    StatelessTruncatedNormal StatelessTruncatedNormalV2
-    Switch Merge If StatelessIf Case StatelessCase PartitionedCall StatefulPartitionedCall
-    """.split()
-)
-RANDOM_OPS = frozenset(_RANDOM_OPS.split())
+
+
+def _operations() -> dict[str, frozenset[str]]:
+    text = Path(__file__).with_name("tf_operations.toml").read_text(encoding="utf-8")
+    return {group: frozenset(names.split()) for group, names in parse_toml(text).items()}
+
+
+ALLOWED_OPS = frozenset().union(*_operations().values())
+RANDOM_OPS = _operations()["random"]
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from spinup.utils.errors import SpinupError, nearest
 from spinup_lab import bugs as zoo
-from spinup_lab.bugs.catalogue import healthy_source
+from spinup_lab.bugs.mutants import healthy_source
 from spinup_lab.exercises import content, recorded
 from spinup_lab.exercises.exercise import (
     CANNOT_JUDGE,

@@ -3,9 +3,9 @@
 import json
 
 from benchmarks import corpus
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply
 from spinup_lab.doctor.record import Record
+from spinup_lab.doctor.rules import RULES
 
 
 def test_there_are_30_presets_with_three_seeds():

@@ -7,7 +7,7 @@ import pytest
 
 from spinup import registry
 from spinup_lab.doctor import examine
-from spinup_lab.doctor.catalogue import RULES
+from spinup_lab.doctor.rules import RULES
 from spinup_lab.exercises import recorded, tasks
 
 ROOT = Path(__file__).resolve().parents[2]

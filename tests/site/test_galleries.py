@@ -10,7 +10,7 @@ import pytest
 
 from docs import galleries, generated
 from spinup import registry
-from spinup_lab.doctor.catalogue import RULES
+from spinup_lab.doctor.rules import RULES
 
 ALGORITHMS = [row.name for row in registry.ROWS]
 

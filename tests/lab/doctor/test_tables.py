@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply, examinations
 from spinup_lab.doctor.record import Record
+from spinup_lab.doctor.rules import RULES
 from tests.helpers.synthetic import ROWS, healthy, write
 
 ALGOS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")

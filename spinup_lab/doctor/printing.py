@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from spinup.analysis.curves import env_of
 from spinup.utils.errors import one_line, printable
+from spinup.utils.findings import LEVELS
 from spinup_lab.doctor.examination import Examination
-from spinup_lab.doctor.rule import LEVELS, Rule
+from spinup_lab.doctor.rule import Rule
 
 _WIDTH = 100
 _PAGE = "spinup docs debug/doctor"  # a wheel has the page, but no file in docs/

@@ -1,11 +1,21 @@
-"""All rules, by id."""
+"""All rules by id: the table in `rules.toml`, together with the checks.
+
+    python -m spinup_lab.doctor.rules docs/debug/doctor.md
+
+replaces the rules in that page.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+from spinup.utils.findings import Finding
+from spinup.utils.toml import parse_toml
 from spinup_lab.doctor import (
     checkpoints,
     critics,
@@ -18,24 +28,34 @@ from spinup_lab.doctor import (
 )
 from spinup_lab.doctor.rule import Rule
 
-_ALL: tuple[Rule, ...] = (
-    *exact.RULES,
-    *symptoms.RULES,
-    *mechanisms.RULES,
-    *settings.RULES,
-    *seeds.RULES,
-    *checkpoints.RULES,
-    *critics.RULES,
-    *played.RULES,
-)
+_TOPICS = (exact, symptoms, mechanisms, settings, seeds, checkpoints, critics, played)
+_CHECK = re.compile(r"([xscr]\d+)_\w+")
 
 
-def _place(rule: Rule) -> tuple[int, int]:
-    return "XSCR".index(rule.id[0]), int(rule.id[1:])
+def checks() -> dict[str, Callable[[Any], Iterator[Finding]]]:
+    """Return the checks of all topics by the ids of their rules."""
+    return {
+        match[1].upper(): function
+        for topic in _TOPICS
+        for name, function in vars(topic).items()
+        if (match := _CHECK.fullmatch(name))
+    }
 
 
-RULES = MappingProxyType({rule.id: rule for rule in sorted(_ALL, key=_place)})
-TIERS = {1: "tables and settings", 2: "checkpoint and saved policy", 3: "played episodes"}
+def _load() -> Mapping[str, Rule]:
+    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    tables, found = parse_toml(text).items(), checks()
+    return MappingProxyType({name: Rule(name, found[name], **_fields(x)) for name, x in tables})
+
+
+def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule's fields; a text is one line, however it is broken in the file."""
+    texts = {name: " ".join(x.split()) for name, x in table.items() if isinstance(x, str)}
+    lists = {name: tuple(x) for name, x in table.items() if isinstance(x, list)}
+    return {**table, **texts, **lists}
+
+
+RULES = _load()
 
 
 def table() -> str:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from spinup.utils.findings import Finding
+from spinup.utils.toml import parse_toml
 from spinup_lab.parts import PARTS
 
-__all__ = ["Fault", "NotUsed", "Report", "Result", "Verdict"]
+# From a seed to what is wrong: nothing if all is right. The first finding counts.
+Check = Callable[[int], Iterator[Finding]]
 
 
 class NotUsed(Exception):
     """A probe does not apply; the message says why."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What one run showed to be wrong, and the part that this points to."""
+@functools.cache
+def faults() -> Mapping[str, tuple[str, str]]:
+    """Return the part and the sentence of every fault in `faults.toml`, by its name."""
+    parts = parse_toml(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+    return {
+        name: (part, " ".join(text.split()))
+        for part, named in parts.items()
+        for name, text in named.items()
+    }
 
-    part: str
-    reason: str
+
+def fault(name: str, part: str = "", /, **seen: Any) -> Finding:
+    """Return what one run showed to be wrong, and the part that this points to.
+
+    `name` is that of a sentence in `faults.toml`, which `seen` completes; `part` overrides the part
+    that it is listed under.
+    """
+    usual, sentence = faults()[name]
+    return Finding(name, "error", part or usual, sentence.format(**seen))
 
 
 @dataclass(frozen=True)
@@ -93,8 +111,8 @@ def _count(n: int, word: str) -> str:
     return f"{n} {word}{'' if n == 1 else 's'}"
 
 
-def majority(faults: Sequence[Fault]) -> Fault:
+def majority(found: Sequence[Finding]) -> Finding:
     """Return the first fault whose part is named most often."""
-    parts = [fault.part for fault in faults]
+    parts = [one.part for one in found]
     best = max(parts, key=parts.count)
-    return next(fault for fault in faults if fault.part == best)
+    return found[parts.index(best)]
