@@ -11,7 +11,6 @@ Edge of the Statistical Precipice" (2021), and are checked against the authors' 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -24,7 +23,6 @@ import numpy as np
 from spinup.analysis import compare_figures, curves, figures, labels, plot
 from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
 from spinup.analysis.curves import Curve
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, one_line, printable_lines
 from spinup.utils.reading import read_json
 
@@ -351,63 +349,6 @@ def _table(header: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-# ------------------------------------------------------------------------------------- command line
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="spinup compare",
-        description="Compares algorithms over seeds and environments, with confidence intervals.",
-    )
-    parser.add_argument(
-        "logdir", nargs="+", help="one folder of runs, or one prefix of folders, per algorithm"
-    )
-    parser.add_argument("-l", "--legend", nargs="+", help="one name per algorithm")
-    parser.add_argument(
-        "-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps (%(default)s)"
-    )
-    parser.add_argument(
-        "-y", "--value", default=plot.DEFAULT_VALUE, help="column with the returns (%(default)s)"
-    )
-    parser.add_argument(
-        "--last",
-        type=int,
-        default=10,
-        help="number of final rows whose mean is a run's score (%(default)s)",
-    )
-    parser.add_argument("--until", type=float, help="ignore rows after this x")
-    parser.add_argument(
-        "--normalize",
-        "--normalise",
-        dest="normalise",
-        nargs="+",
-        metavar="HOW",
-        help="none, pool (lowest and highest score become 0 and 1), a JSON file "
-        '{"env": [low, high]}, or ENV=LOW,HIGH ...; default: pool for several '
-        "environments, else none",
-    )
-    parser.add_argument(
-        "-s",
-        "--smooth",
-        type=int,
-        default=1,
-        help="width of the moving average of the efficiency curves, in rows (%(default)s)",
-    )
-    parser.add_argument(
-        "--reps", type=int, default=10_000, help="bootstrap replicates (%(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)")
-    parser.add_argument(
-        "--save",
-        metavar="FILE|DIR",
-        nargs="+",
-        action="extend",
-        help="write all panels to one file (.png, .pdf or .svg), or one file per panel to a folder",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE as JSON")
-    return parser
-
-
 def make_comparison(
     logdirs: Sequence[str],
     legend: Sequence[str] | None = None,
@@ -437,30 +378,6 @@ def make_comparison(
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `python -m spinup.run compare ...` and return the exit status."""
-    try:
-        args = _parser().parse_args(argv)
-        make_comparison(
-            args.logdir,
-            args.legend,
-            save=args.save,
-            json_file=args.json,
-            xaxis=args.xaxis,
-            value=args.value,
-            last=args.last,
-            until=args.until,
-            normalise=args.normalise,
-            smooth=args.smooth,
-            reps=args.reps,
-            seed=args.seed,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
     for given in save or []:
         suffix = Path(given).suffix.lower()
@@ -485,7 +402,3 @@ def _write_json(path: Path, result: Mapping[str, Any]) -> None:
     except OSError as error:
         raise SpinupError(f"cannot write {path} ({error.strerror}): choose another file") from None
     print(f"wrote {path}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.policies.video import has_display
+from spinup.policies.display import has_display
 from spinup.utils.errors import SpinupError
 
 if TYPE_CHECKING:

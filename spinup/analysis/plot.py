@@ -10,7 +10,6 @@ standard deviation. `docs/plotting.md` has the details.
 
 from __future__ import annotations
 
-import argparse
 import io
 import itertools
 import os
@@ -25,7 +24,6 @@ import numpy as np
 
 from spinup.analysis import curves, figures, labels, stats
 from spinup.analysis.curves import Curve, smooth_values
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, nearest, one_line
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "get_all_datasets",
     "get_datasets",
-    "main",
     "make_plots",
     "plot_data",
     "smooth_values",
@@ -543,87 +540,3 @@ def _figure(
 def _file_of(path: Path, value: str, count: int) -> Path:
     name = re.sub(r"[^\w.-]", "-", value)
     return path if count == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
-
-
-# ------------------------------------------------------------------------------------- command line
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="spinup plot", description="Draw learning curves.")
-    parser.add_argument(
-        "logdir",
-        nargs="+",
-        help="run directory or folder of runs; without a final slash, a prefix of such folders",
-    )
-    parser.add_argument("-l", "--legend", nargs="*", help="one name per folder")
-    parser.add_argument(
-        "-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis (%(default)s)"
-    )
-    parser.add_argument(
-        "-y",
-        "--value",
-        nargs="*",
-        default=[DEFAULT_VALUE],
-        help="columns to draw (Performance: AverageTestEpRet if logged, else AverageEpRet)",
-    )
-    parser.add_argument(
-        "--count", action="store_true", help="draw one line per run instead of one per experiment"
-    )
-    parser.add_argument(
-        "-s",
-        "--smooth",
-        type=int,
-        default=1,
-        help="width of the moving average, in rows (%(default)s)",
-    )
-    parser.add_argument("--select", nargs="*", help="keep folders whose path contains all of these")
-    parser.add_argument(
-        "--exclude", nargs="*", help="skip folders whose path contains any of these"
-    )
-    parser.add_argument(
-        "--est",
-        default="mean",
-        metavar="|".join(ESTIMATORS),
-        help="statistic that the line shows (%(default)s); iqm is the interquartile mean",
-    )
-    parser.add_argument(
-        "--band",
-        default="sd",
-        metavar="|".join(BANDS),
-        help="band: standard deviation, 95%% confidence interval, range or none (%(default)s)",
-    )
-    parser.add_argument(
-        "--save",
-        metavar="FILE",
-        nargs="+",
-        action="extend",
-        help="write FILE (.png, .pdf or .svg) instead of showing the figure",
-    )
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `python -m spinup.run plot ...` and return the exit status."""
-    try:
-        args = _parser().parse_args(argv)
-        make_plots(
-            args.logdir,
-            args.legend,
-            args.xaxis,
-            args.value,
-            args.count,
-            smooth=args.smooth,
-            select=args.select,
-            exclude=args.exclude,
-            estimator=args.est,
-            band=args.band,
-            save=args.save,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,9 +14,8 @@ import copy
 import json
 import logging
 import os
-import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +23,7 @@ import numpy as np
 
 from spinup.policies import loading
 from spinup.policies.environments import given_env
-from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError, one_line
-from spinup.utils.importing import import_from_here
+from spinup.utils.errors import SpinupError
 
 # Maximum difference between two float32 versions, relative to the action's magnitude or to 1,
 # whichever is larger.
@@ -35,6 +32,8 @@ TOLERANCE = 1e-5
 
 class ExportMismatch(SpinupError):
     """Raised if the exported file acts differently from the original; the file is deleted."""
+
+    exit_code = 1
 
 
 class Report(NamedTuple):
@@ -384,59 +383,3 @@ def _tied(
     sizes = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
     first = np.cumsum([0, *sizes])[:-1]
     return bool((np.abs(scores[first + a] - scores[first + b]) <= room).all())
-
-
-# ------------------------------------------------------------------------------------ command line
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `spinup export ...`; return 0, 2 for invalid input, or 1 for a failed self-test."""
-    parser = Parser(
-        "spinup export",
-        description="Export a run's deterministic policy to other runtimes.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("fpath", metavar="RUN", help="run directory")
-    parser.add_argument(
-        "--onnx", metavar="FILE", required=True, help="file to write, ending in .onnx"
-    )
-    parser.add_argument(
-        "-i",
-        "--itr",
-        type=loading.save_argument,
-        default="last",
-        help="number of the save (-1: the last), or best (of a run with --save_best)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-    parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
-    parser.add_argument(
-        "--trust-pickle",
-        "--trust_pickle",
-        action="store_true",
-        help="open pickles and import modules that the file names; this can run any program",
-    )
-    try:
-        args = parser.parse_args(argv)
-        if args.trust_pickle or ":" in (args.env or ""):
-            import_from_here()  # as `spinup ppo --env module:id` did
-        report = export_onnx(
-            args.fpath,
-            args.onnx,
-            args.itr,
-            trust_pickle=args.trust_pickle,
-            env=args.env,
-            overwrite=args.overwrite,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 1 if isinstance(error, ExportMismatch) else 2
-    ties = f" ({report.differing} ties up to rounding)" if report.differing else ""
-    print(
-        f"wrote {args.onnx}; the largest difference from the original on {report.observations} "
-        f"observations is {report.difference:.2g}{ties}"
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from spinup.policies.display import prepare_headless_rendering
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
 from spinup.policies.save_numbers import POLICY, chosen_save, folder_of_files, saved_numbers
-from spinup.policies.video import prepare_headless_rendering
 from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from spinup.analysis import compare, compare_figures, comparison, stats
 from spinup.analysis.comparison import compare_scores, more_seeds
+from spinup.cli.compare import main as compare_command
 from spinup.utils.errors import SpinupError
 
 ROOT = Path(compare.__file__).resolve().parents[2]
@@ -55,7 +56,7 @@ def numbers(args, tmp_path):
         if "--save" not in words:
             patch.setattr(compare.compare_figures, "save_figures", lambda *a: [])
             patch.setattr(compare, "_note_no_display", lambda: None)
-        assert compare.main(words) == 0
+        assert compare_command(words) == 0
     return json.loads(out.read_text())
 
 
@@ -524,7 +525,7 @@ def test_what_is_printed_is_what_was_found(three, tmp_path, capsys):
 
 
 def test_a_folder_gets_a_file_a_panel(three, tmp_path, capsys):
-    assert compare.main([*three, "--reps", "200", "--save", f"{tmp_path}/figures"]) == 0
+    assert compare_command([*three, "--reps", "200", "--save", f"{tmp_path}/figures"]) == 0
     names = {
         f"{p}.{s}"
         for p in ("aggregates", "improvement", "profiles", "efficiency")
@@ -603,7 +604,7 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
     for short, path in places.items():
         args = [a.replace(short, path) for a in args]
         sentence = sentence.replace(short, path)
-    assert compare.main(args) == 2
+    assert compare_command(args) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: ") and sentence in err and err.count("\n") == 1
 
@@ -612,7 +613,7 @@ def test_it_runs_as_a_module_without_a_display(tmp_path):
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
     env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
     env.update(PYTHONPATH=str(ROOT), MPLBACKEND="TkAgg")
-    command = [sys.executable, "-m", "spinup.analysis.compare", *dirs]
+    command = [sys.executable, "-m", "spinup.run", "compare", *dirs]
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )

@@ -23,9 +23,11 @@ from gymnasium import spaces
 import spinup
 from spinup import registry
 from spinup.algos.pytorch.common import nets
+from spinup.cli.test_policy import main as play_command
+from spinup.cli.test_policy import take_env_kwargs
 from spinup.envs import adapt_env, env_record, make_env, space_to_json
 from spinup.envs.record import wrapper_records
-from spinup.policies import loading
+from spinup.policies import loading, video
 from spinup.policies import play as tp
 from spinup.policies.save_numbers import which_save
 from spinup.runs.logger import Logger
@@ -167,11 +169,11 @@ def test_a_policy_is_not_played_without_its_wrappers_unless_asked(tmp_path, caps
         assert loading.load_policy_and_env(tmp_path / "run")[0] is None
     assert caught[0].filename == __file__  # it points at the caller
     run = [str(tmp_path / "run"), "-nr", "-n", "1"]
-    assert tp.main(run) == 2  # returns of another task would look like those of a bad policy
+    assert play_command(run) == 2  # returns of another task would look like those of a bad policy
     said = capsys.readouterr()
     assert "NormalizeObservation" in said.err and said.out == ""
     with pytest.warns(UserWarning, match="NormalizeObservation.*is left out"):
-        assert tp.main([*run, "--env", "CartPole-v1"]) == 0
+        assert play_command([*run, "--env", "CartPole-v1"]) == 0
 
 
 def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
@@ -204,7 +206,7 @@ def test_what_is_no_run_is_one_clear_sentence(tmp_path):
 def test_a_folder_of_runs_is_answered_with_one_of_them(tmp_path, place, capsys):
     for seed in (1, 0):
         save_run(tmp_path / "ppo" / f"ppo_s{seed}", make_env("CartPole-v1"))
-    assert tp.main([str(tmp_path / place), "-nr"]) == 2
+    assert play_command([str(tmp_path / place), "-nr"]) == 2
     assert capsys.readouterr().err == (
         f"spinup: {tmp_path / place} contains no saved policy: pass one of the 2 runs below it, "
         f"such as {tmp_path}/ppo/ppo_s0\n"
@@ -237,7 +239,7 @@ def test_a_run_of_pickles_alone_is_refused_unopened(tmp_path, bomb):
     for load in (loading.load_policy_and_env, loading.load_pytorch_policy):
         with pytest.raises(SpinupError, match="trust_pickle=True"):
             load(run)
-    assert tp.main([str(run), "-nr"]) == 2
+    assert play_command([str(run), "-nr"]) == 2
     assert not trace.exists()
     # The bomb does go off when it is trusted: the tests above do not pass for want of powder.
     with pytest.raises(SpinupError, match="not a policy"):
@@ -341,7 +343,7 @@ def test_an_environment_that_cannot_be_rebuilt_is_none_with_a_warning(tmp_path, 
     assert caught[0].filename == __file__  # it points at the caller
     with pytest.raises(SpinupError, match="there is no environment to run the policy in"):
         tp.run_policy(env, get_action)
-    assert tp.main([str(tmp_path / "run"), "-nr"]) == 2  # a command needs one
+    assert play_command([str(tmp_path / "run"), "-nr"]) == 2  # a command needs one
     assert "(--env" in capsys.readouterr().err
     assert (
         loading.load_policy_and_env(tmp_path / "run", env="CartPole-v1")[0].spec.id == "CartPole-v1"
@@ -385,7 +387,7 @@ def test_what_a_users_algorithm_saved_opens_with_the_opt_in(tmp_path, saves):
         assert [get_action(o) for o in OBS] == [wanted.act(torch.as_tensor(o), True) for o in OBS]
         lines = tp.run_policy(made, get_action, num_episodes=2, render=False)
         assert lines["EpLen"] == [5, 5] or lines["EpLen"][1] == 5
-    assert tp.main([str(tmp_path), "-nr", "-n", "1", "--trust-pickle"]) == 0
+    assert play_command([str(tmp_path), "-nr", "-n", "1", "--trust-pickle"]) == 0
 
 
 class Net(torch.nn.Module):
@@ -528,7 +530,7 @@ def test_rewards_may_be_arrays_of_one_number(tmp_path):
 
     assert list(tp.run_episodes(Boxed(4), lambda o: 0, num_episodes=1)) == [(8.0, 4)]
     played = []
-    tp.record_episodes(Boxed(4), lambda o: 0, tmp_path / "a.gif", played=played)
+    video.record_episodes(Boxed(4), lambda o: 0, tmp_path / "a.gif", played=played)
     assert played == [(8.0, 4)]
 
 
@@ -603,17 +605,17 @@ def test_main_measures_a_policy_the_same_way_twice(cartpole_run, capsys):
     args = [str(run), "-n", "4", "-nr", "-l", "30", "--seed", "5"]
     outs = []
     for _ in range(2):
-        assert tp.main(args) == 0
+        assert play_command(args) == 0
         outs.append(capsys.readouterr().out)
     assert outs[0] == outs[1] and outs[0].count("Episode ") == 4
-    assert tp.main([*args[:-1], "6"]) == 0
+    assert play_command([*args[:-1], "6"]) == 0
     assert capsys.readouterr().out != outs[0]
 
 
 def test_main_records_a_clip(cartpole_run, tmp_path, capsys):
     run, _ = cartpole_run
     clip = tmp_path / "clip.gif"
-    assert tp.main([str(run), "-d", "-l", "6", "--seed", "0", "--video", str(clip)]) == 0
+    assert play_command([str(run), "-d", "-l", "6", "--seed", "0", "--video", str(clip)]) == 0
     said = capsys.readouterr().out
     from PIL import Image
 
@@ -627,7 +629,7 @@ def test_main_records_a_clip(cartpole_run, tmp_path, capsys):
 
 
 def test_main_says_one_sentence_and_fails_on_wrong_input(tmp_path, capsys):
-    assert tp.main([str(tmp_path / "nowhere")]) == 2
+    assert play_command([str(tmp_path / "nowhere")]) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: ") and err.count("\n") == 1 and "Traceback" not in err
 
@@ -655,7 +657,7 @@ def test_every_algorithm_is_loaded_and_played_as_its_network_acts(runs, algo, ca
             wanted = np.clip(wanted, env.action_space.low, env.action_space.high)
         np.testing.assert_allclose(action, wanted, rtol=0, atol=1e-5 if box else 0)
         assert env.action_space.contains(action)
-    assert tp.main([str(run), "-nr", "-n", "2", "-l", "5", "--seed", "1"]) == 0
+    assert play_command([str(run), "-nr", "-n", "2", "-l", "5", "--seed", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("Episode ") == 2 and "AverageEpRet" in out
     env.close()
@@ -757,7 +759,7 @@ def test_the_wrappers_of_a_training_run_come_back(runs, tmp_path):
     made, _ = loading.load_policy_and_env(tmp_path / "run")
     assert inside_out(made) == ["TimeLimit", "RescaleAction"] and made.unwrapped.g == 3.5
     assert made.action_space == make().action_space
-    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
+    assert play_command([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
 
 
 class Doubled(gym.ObservationWrapper, gym.utils.RecordConstructorArgs):
@@ -842,13 +844,13 @@ def test_a_users_module_is_named_on_the_command_line(tmp_path, monkeypatch, caps
     try:
         save_run(tmp_path / "run", make_env("their_envs:Theirs-v0"))
         args = [str(tmp_path / "run"), "-nr", "-n", "1", "-d", "--seed", "0"]
-        assert tp.main(args) == 2
+        assert play_command(args) == 2
         assert capsys.readouterr().err == (
             "spinup: the file asks to import their_envs to make Theirs-v0: pass the environment "
             "with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust the file\n"
         )
-        assert tp.main([*args, "--env", "their_envs:Theirs-v0"]) == 0
-        assert tp.main([*args, "--trust-pickle"]) == 0
+        assert play_command([*args, "--env", "their_envs:Theirs-v0"]) == 0
+        assert play_command([*args, "--trust-pickle"]) == 0
         assert capsys.readouterr().out.count("EpLen 6") == 2
     finally:
         gym.registry.pop("Theirs-v0", None)
@@ -859,17 +861,17 @@ def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, cap
     """Pendulum never terminates: an episode would not end."""
     save_run(tmp_path / "run", gym.make("Pendulum-v1").unwrapped, max_ep_len=7)
     args = [str(tmp_path / "run"), "-nr", "-n", "2"]
-    assert tp.main(args) == 0
+    assert play_command(args) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 7\n") == 2
     assert said.err.startswith(
         "The environment names no time limit: episodes end after at most 7 steps"
     )
-    assert tp.main([*args, "-l", "3"]) == 0
+    assert play_command([*args, "-l", "3"]) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 3\n") == 2 and said.err == ""
     save_run(tmp_path / "limited", make_env("Pendulum-v1", max_episode_steps=9), max_ep_len=7)
-    assert tp.main([str(tmp_path / "limited"), "-nr", "-n", "1"]) == 0
+    assert play_command([str(tmp_path / "limited"), "-nr", "-n", "1"]) == 0
     said = capsys.readouterr()
     assert "EpLen 9\n" in said.out and said.err == ""
 
@@ -879,7 +881,7 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
         observation_space = spaces.Box(-1, 1, (4,))
 
     save_run(tmp_path / "run", Own())
-    assert tp.main([str(tmp_path / "run"), "-nr"]) == 2
+    assert play_command([str(tmp_path / "run"), "-nr"]) == 2
     assert capsys.readouterr().err == (
         "spinup: the file does not have the id of its environment: pass one with env=... "
         "(--env on the command line)\n"
@@ -892,7 +894,7 @@ def test_an_argument_without_a_value_is_true_and_swallows_no_flag():
     words = ["RUN", "--env_kwargs:a", "-nr", "--env_kwargs:b", "-5", "--env_kwargs:c", "--seed"]
     words += ["1", "--env_kwargs:d=-n", "--env_kwargs:e", "-.5", "--env_kwargs:f"]
     words += ["--env_kwargs:g", "false", "--env_kwargs:h=true", "--env_kwargs:i", "False"]
-    rest, found = tp._take_env_kwargs(words)
+    rest, found = take_env_kwargs(words)
     assert rest == ["RUN", "-nr", "--seed", "1"]
     assert {k: found[k] for k in "abcdef"} == dict(a=True, b=-5, c=True, d="-n", e=-0.5, f=True)
     assert {k: found[k] for k in "ghi"} == {"g": False, "h": True, "i": False}
@@ -904,8 +906,8 @@ def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
     made, _ = loading.load_policy_and_env(run, env_kwargs={"g": 1.0})
     assert made.unwrapped.g == 1.0 and made._max_episode_steps == 17
     args = [run, "-nr", "-n", "1", "--env_kwargs:max_episode_steps", "4"]
-    assert tp.main(args) == 0 and "EpLen 4" in capsys.readouterr().out
-    assert tp.main([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
+    assert play_command(args) == 0 and "EpLen 4" in capsys.readouterr().out
+    assert play_command([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
 
 
 def test_naming_the_environment_of_a_run_keeps_what_it_recorded(tmp_path):
@@ -985,7 +987,7 @@ def test_a_policy_of_several_environments_is_played_in_one(mode, tmp_path):
 def test_a_game_that_ends_by_itself_has_a_limit_of_its_own(tmp_path, capsys):
     pytest.importorskip("minatar")
     save_run(tmp_path / "run", make_env("MinAtar/Freeway-v1"), max_ep_len=2501)
-    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1"]) == 0
+    assert play_command([str(tmp_path / "run"), "-nr", "-n", "1"]) == 0
     assert "time limit" not in capsys.readouterr().err
 
 
@@ -1078,7 +1080,7 @@ def test_malformed_command_lines(cartpole_run, tmp_path, monkeypatch, capsys, li
     for folder in ("EMPTY", "TF/tf1_save", "PICKLED"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "PICKLED" / "model.pt").write_bytes(b"never opened")
-    assert tp.main([*line.split(), "-nr"] if line else []) == 2
+    assert play_command([*line.split(), "-nr"] if line else []) == 2
     out, err = capsys.readouterr()
     assert (err, out) == (f"spinup: {sentence}\n", "")
 
@@ -1203,8 +1205,8 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     different = {np.asarray(sampled(OBS[0][: len(o)] / 9)).tobytes() for _ in range(30)}
     assert len(different) > 1 or algo in ("ddpg", "td3")
     args = [str(run), "-nr", "-n", "1", "-l", "5", "--env", env_id]
-    assert tp.main([*args, "--trust-pickle", "-i", "10"]) == 0
-    assert tp.main([*args, "--trust-pickle", "-i", "3"]) == 2
+    assert play_command([*args, "--trust-pickle", "-i", "10"]) == 0
+    assert play_command([*args, "--trust-pickle", "-i", "3"]) == 2
     said = capsys.readouterr()
     assert said.err.endswith("has no save number 3: choose from 10, the last one (-1)\n")
 
