@@ -10,8 +10,9 @@
 Trains the presets of `benchmarks/learn.py`, 30 rows with three seeds each, at full length, the
 shortest first, each in a process of its own with one thread. Runs that are finished are kept, and
 runs that were stopped are resumed. Then examines every finished run with all tiers of rules and
-keeps its tables, its settings and the findings in `results/corpus/`, with numbers rounded to seven
-digits. Errors must be 0, and at most 5 % of the runs may have warnings; the exit status says so.
+keeps its tables, its settings and the findings in `results/corpus/<algorithm>.zip`, with numbers
+rounded to seven digits. Errors must be 0, and at most 5 % of the runs may have warnings; the exit
+status says so.
 
 `summary.json` is about all runs that are kept, wherever they were trained: their `config.json` has
 the versions and the device. It also names the runs that are missing. Checkpoints are not kept, so
@@ -24,11 +25,12 @@ import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,15 +81,30 @@ def train(run, folder, deadline, device):
     print(f"{name}: {'finished' if done else f'not finished, see {log}'}", flush=True)
 
 
-def examine(run, folder):
-    """Examine a finished run, and keep its small files and the findings."""
+def unpack(place):
+    """Write the kept runs into a folder, as run directories."""
+    for archive in RESULTS.glob("*.zip"):
+        zipfile.ZipFile(archive).extractall(place)
+
+
+def pack(place):
+    """Keep all runs in a folder, in one archive per algorithm."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for algo in {folder.name.partition("-")[0] for folder in place.iterdir()}:
+        with zipfile.ZipFile(RESULTS / f"{algo}.zip", "w") as archive:
+            for path in sorted(place.glob(f"{algo}-*/*")):
+                entry = zipfile.ZipInfo(path.relative_to(place).as_posix())
+                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def examine(run, folder, place):
+    """Examine a finished run, and keep its small files and the findings in `place`."""
     from spinup_lab.doctor.examination import examination
 
     name = run[0]
     found = examination(folder / name, play=PLAYED)
-    kept = RESULTS / name
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
+    kept = place / name
+    kept.mkdir(exist_ok=True)
     for file in KEPT:
         if (folder / name / file).exists():
             (kept / file).write_text(_shortened(folder / name / file))
@@ -192,20 +209,23 @@ def main():
         parser.error("pass --runs FOLDER, or --tables")
     deadline = time.monotonic() + min(args.limit_seconds, 1e9)
     runs = all_runs()
-    if args.runs is not None:
+    chosen = [run for run in runs if args.runs is not None and re.search(args.only, run[0])]
+    if chosen and not args.examine:
         args.runs.mkdir(parents=True, exist_ok=True)
-        chosen = [run for run in runs if re.search(args.only, run[0])]
-        if not args.examine:
-            with ThreadPoolExecutor(args.workers) as pool:
-                list(pool.map(lambda run: train(run, args.runs, deadline, args.device), chosen))
+        with ThreadPoolExecutor(args.workers) as pool:
+            list(pool.map(lambda run: train(run, args.runs, deadline, args.device), chosen))
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        unpack(place)
         for run in chosen:
             if (args.runs / run[0] / ".finished").exists():
-                examine(run, args.runs)
-    kept = [RESULTS / run[0] for run in runs if (RESULTS / run[0] / "findings.json").exists()]
-    for folder in kept if args.tables else ():
-        examine_tables(folder)
-    missing = [run[0] for run in runs if RESULTS / run[0] not in kept]
-    return 0 if summarize([entry_of(folder) for folder in kept], missing) else 1
+                examine(run, args.runs, place)
+        kept = [place / run[0] for run in runs if (place / run[0] / "findings.json").exists()]
+        for folder in kept if args.tables else ():
+            examine_tables(folder)
+        pack(place)
+        missing = [run[0] for run in runs if place / run[0] not in kept]
+        return 0 if summarize([entry_of(folder) for folder in kept], missing) else 1
 
 
 if __name__ == "__main__":

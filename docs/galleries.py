@@ -13,6 +13,7 @@ import functools
 import math
 import re
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -312,10 +313,16 @@ GALLERY: dict[str, tuple[Metric, ...]] = {
 Table = dict[str, list[float]]
 
 
-def read(path: Path) -> Table:
+def read(path: Path | zipfile.Path) -> Table:
     """Return the columns of a table."""
     header, *rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
     return {name: [float(row[i]) for row in rows] for i, name in enumerate(header)}
+
+
+def kept_runs(algo: str) -> list[zipfile.Path]:
+    """Return the run directories of an algorithm, by name."""
+    folders = zipfile.Path(CORPUS / f"{algo}.zip").iterdir()
+    return sorted(folders, key=lambda folder: folder.name)
 
 
 @functools.cache
@@ -325,7 +332,7 @@ def corpus(algo: str) -> dict[str, list[Table]]:
     Environments with fewer than three seeds are left out, and short tasks come first.
     """
     found: dict[str, list[Table]] = {}
-    for folder in sorted(CORPUS.glob(f"{algo}-*")):
+    for folder in kept_runs(algo):
         env = folder.name.removeprefix(f"{algo}-").rpartition("-s")[0]
         diagnostics = folder / "diagnostics.txt"
         more = read(diagnostics) if diagnostics.exists() else {}
@@ -412,7 +419,7 @@ def healthy(algo: str, metric: Metric) -> str:
 
 def diagnostic(algo: str, column: str) -> bool:
     """Return whether a column is in diagnostics.txt."""
-    run = next(CORPUS.glob(f"{algo}-*/progress.txt"))
+    run = kept_runs(algo)[0] / "progress.txt"
     header, _, _ = run.read_text(encoding="utf-8").partition("\n")
     return column not in header.split("\t")
 

@@ -266,7 +266,7 @@ def worked_run(algo: str) -> str:
         [
             "## A worked run",
             f"`spinup {algo} --preset {env} --seed {seed} --epochs {last + 1}` trains for {steps:,} steps. These are five of its {last + 1} epochs, from "
-            f"`benchmarks/results/corpus/{algo}-{env}-s{seed}`. Your numbers will differ a little on another machine.",
+            f"`{algo}-{env}-s{seed}` in `benchmarks/results/corpus/{algo}.zip`. Your numbers will differ a little on another machine.",
             "\n".join(lines),
             reading,
             "",

@@ -1,16 +1,14 @@
 """The algorithms: the library's own, and those that live outside this package.
 
-`ROWS` is the table that the exports, the command line, the docs and the tests read. Importing this
-module imports no framework: `load` imports one algorithm's module on demand. There are two ways to
-add an algorithm:
+`ROWS` is the table that the exports, the command line, the docs and the tests read. Two ways make
+another algorithm known to the command line, grids, `test_policy` and resume:
 
     spinup.register("myalgo", myalgo)           # in this process
 
     [project.entry-points."spinup.algorithms"]  # in pyproject.toml, for an installed package
     myalgo = "mypackage.myalgo:myalgo"
 
-Both make it known to the command line, grids, `test_policy` and resume. Installed algorithms are
-found by reading the packages' metadata; nothing is imported until one is used.
+Nothing, and no framework, is imported until an algorithm is used.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from spinup.utils.errors import SpinupError, nearest, one_line
 if TYPE_CHECKING:
     from importlib import metadata
 
-GROUP = "spinup.algorithms"  # of entry points
 # Package that failed to import -> package to install with pip.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
@@ -259,7 +256,7 @@ def _entry_points_on(path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
     """Read the metadata of all packages on Python's search path, which is `path`, once."""
     from importlib import metadata
 
-    return tuple(metadata.entry_points(group=GROUP))
+    return tuple(metadata.entry_points(group="spinup.algorithms"))
 
 
 def _load(entry: metadata.EntryPoint) -> Algorithm:

@@ -3,27 +3,17 @@
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from spinup import registry
+from spinup.utils.toml import parse_toml
 
 FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
-# Each layer may import itself and those before it, lazily or not. `algos` are layers as well:
-# common, <backend>.common, core.py, and the other files of an algorithm's folder.
-LAYERS = (
-    "utils",
-    "parallel",
-    "envs",
-    "runs",
-    "algos",
-    "policies",
-    "analysis",
-    "grids",
-    "tuning",
-    "cli",
-)
+LAYERS_FILE = Path(__file__).parents[1] / "docs/layers.toml"
+LAYERS = tuple(parse_toml(LAYERS_FILE.read_text(encoding="utf-8"))["layers"])
 # What every layer may import.
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
 # Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.
@@ -97,6 +87,8 @@ def violations(module, source):
         root = name.partition(".")[0]
         if root in ("torch", "tensorflow") and under(module, "spinup.algos.common"):
             found.append(f"{module} -> {name}: algos/common is for every backend")
+        if root == "spinup_lab" and not under(module, "spinup_lab"):
+            found.append(f"{module} -> {name}: only the lab imports the lab")
         if root == "spinup" and not allowed(module, name, as_program):
             found.append(f"{module} -> {name}")
         if root == "tensorflow" and not any(
@@ -158,7 +150,8 @@ def allowed(module, name, as_program=False):
 
 
 def modules(repo_root):
-    for path in sorted((repo_root / "spinup").rglob("*.py")):
+    sources = (p for name in ("spinup", "spinup_lab") for p in (repo_root / name).rglob("*.py"))
+    for path in sorted(sources):
         dotted = ".".join(path.relative_to(repo_root).with_suffix("").parts)
         # a package's own name keeps `__init__` here, so that its parent is the package itself
         yield dotted, path.read_text(encoding="utf-8")
@@ -203,6 +196,8 @@ def test_imports_point_one_way(repo_root):
         ("spinup.runs.tf_saver", "from spinup.utils.tf import tf"),
         ("spinup.policies.x", "from spinup.algos.tf1.common import nets"),
         ("spinup.run", "import tensorflow"),
+        ("spinup.run", "import spinup_lab"),
+        ("spinup.cli.x", "def f():\n    from spinup_lab.doctor import examine"),
     ],
 )
 def test_the_rule_on_imports_catches(module, source):

@@ -46,9 +46,21 @@ def test_a_corpus_with_an_error_is_not_quiet(corpus, tmp_path, monkeypatch):
     assert not corpus.summarize([entry] * 39 + [{**entry, "error": 1}], [])
 
 
-def test_the_rules_on_tables_are_quiet_about_the_kept_runs(corpus):
+def test_what_is_packed_is_what_is_unpacked(corpus, tmp_path, monkeypatch):
+    def files(folder):
+        return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    corpus.unpack(tmp_path / "runs")
+    monkeypatch.setattr(corpus, "RESULTS", tmp_path / "kept")
+    corpus.pack(tmp_path / "runs")
+    corpus.unpack(tmp_path / "again")
+    assert files(tmp_path / "again") == files(tmp_path / "runs") != {}
+
+
+def test_the_rules_on_tables_are_quiet_about_the_kept_runs(corpus, tmp_path):
     summary = json.loads((corpus.RESULTS / "summary.json").read_text())
-    folders = [corpus.RESULTS / entry["run"] for entry in summary["entries"]]
+    corpus.unpack(tmp_path)
+    folders = [tmp_path / entry["run"] for entry in summary["entries"]]
     assert len(folders) == summary["runs"] >= 20
     rules = [rule for rule in RULES.values() if rule.tier == 1]
     loud = []
