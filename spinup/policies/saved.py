@@ -6,8 +6,9 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,24 @@ from spinup.runs.storage.policy_files import POLICY_FORMAT
 from spinup.runs.storage.tensors import read_safetensors
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import read_json, sha256_file
+
+GetAction = Callable[[Any], Any]
+
+
+class Loaded(NamedTuple):
+    """A policy that was read from a run directory.
+
+    Attributes:
+        meta: its description, with its spaces; None if it was saved without.
+        policy: a torch network or a `NumpyActor`; None for a graph, which acts in its session.
+        act_in: a function that takes the environment's action space (or None) and returns
+            `get_action`.
+    """
+
+    meta: dict[str, Any] | None
+    policy: Any
+    act_in: Callable[[Any], GetAction]
+
 
 # Bytes of a policy's tensors: a billion weights.
 _LIMIT = 1 << 32

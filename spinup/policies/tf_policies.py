@@ -7,7 +7,6 @@ not be installed. Other graphs, and those of the original Spinning Up, act throu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from gymnasium import spaces
 from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.envs.actions import env_actions
 from spinup.envs.space_json import space_from_json
-from spinup.policies.saved import load_policy
+from spinup.policies.saved import GetAction, Loaded, load_policy
 from spinup.utils.errors import SpinupError
-
-GetAction = Callable[[Any], Any]
 
 
 class SampledActions(UserWarning):
@@ -29,16 +26,16 @@ class SampledActions(UserWarning):
 
 def load_policy_of(
     folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
-) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
-    """Load a save (its own folder) with the most capable of the ways above.
-
-    Returns the policy's metadata (None if there is none) and a function that takes the
-    environment's action space and returns `get_action`.
-    """
+) -> Loaded:
+    """Load a save (its own folder) with the most capable of the ways above."""
     if (folder / "policy.json").exists():
         meta, actor = load_described(folder)
         rng = np.random.default_rng(seed)
-        return meta, lambda space: act_in_numpy(actor, deterministic, rng, _space(meta, space))
+
+        def act_in(action_space: Any) -> GetAction:
+            return act_in_numpy(actor, deterministic, rng, _space(meta, action_space))
+
+        return Loaded(meta, actor, act_in)
     if not (folder / "saved_model.pb").exists():  # said before TensorFlow takes seconds to load
         raise SpinupError(
             f"{folder} contains neither policy.json nor saved_model.pb: use another save"
@@ -106,9 +103,7 @@ def act_in_numpy(
 # ----------------------------------------------------------------------------------- other graphs
 
 
-def _load_graph(
-    folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
-) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
+def _load_graph(folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None) -> Loaded:
     """Load a graph into a session of its own."""
     from spinup.runs.tf_loader import reason, restore
     from spinup.utils.tf import tf
@@ -158,4 +153,4 @@ def _load_graph(
 
         return get_action
 
-    return meta, act_in
+    return Loaded(meta, None, act_in)
