@@ -68,7 +68,7 @@ def read_algorithms(
                 )
             if not run.length:
                 continue
-            curve = _curve(run, xaxis, value, until)
+            curve = curves.curve_of(run, xaxis, value, until=until)
             if curve is not None:
                 found[name].setdefault(run.env, []).append(curve)
         every += runs
@@ -89,25 +89,6 @@ def read_algorithms(
         shown = dict(zip(belongs, labels.name_runs(every, belongs, [""] * len(every)), strict=True))
         found = {shown[name]: envs for name, envs in found.items()}
     return _common(found)
-
-
-def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curve | None:
-    missing = [c for c in (xaxis, value) if c not in run.columns]
-    if missing:
-        run.problems.append(f"there is no column {missing[0]}, so the run is left out")
-        return None
-    x, y = curves.clean_curve(run.columns[xaxis], run.columns[value])
-    if until is not None and len(x):
-        x, y = x[x <= until], y[x <= until]
-        if not len(x):
-            run.problems.append(
-                f"there are no rows before --until {until:g}, so the run is left out"
-            )
-            return None
-    if not len(x):
-        run.problems.append(f"there is no finite {value} yet, so the run is left out")
-        return None
-    return x, y
 
 
 def _names(logdirs: Sequence[str], legend: Sequence[str] | None) -> list[str]:

@@ -344,14 +344,11 @@ def efficiency(
 def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
     """Return the IQM and its interval at each point of (runs, points) matrices; NaN is missing."""
     result = np.full((3, strata[0].shape[1]), np.nan)
-    there = np.isfinite(np.concatenate(strata))
-    patterns, group = np.unique(there, axis=1, return_inverse=True)
     edges = np.cumsum([len(s) for s in strata])[:-1]
-    for k, rows in enumerate(patterns.T):
+    for rows, columns in curves.alike(np.concatenate(strata)):
         present = np.split(rows, edges)
         if not all(p.any() for p in present):
             continue
-        columns = np.flatnonzero(group.reshape(-1) == k)
         part = [s[np.ix_(p, columns)] for s, p in zip(strata, present, strict=True)]
         weights = stats.weights_of([len(p) for p in part])
         drawn = stats.bootstrap(part, stats.iqm, reps, _rng(seed, _CURVE, i))
