@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.analysis.texts import TEXTS
 from spinup.policies.display import has_display
 from spinup.utils.errors import SpinupError
 
@@ -30,40 +31,6 @@ EACH_PANEL = (6.4, 4.6)
 # is hard to see on white, is left out. Once all colors are used, further lines get new dashes.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
-_LABELS = {
-    "TotalEnvInteracts": "Environment steps",
-    "Performance": "Average return",
-    "AverageEpRet": "Average return (training)",
-    "AverageTestEpRet": "Average return (test)",
-    "EpLen": "Episode length",
-    "TestEpLen": "Episode length (test)",
-    "Time": "Time (s)",
-    "LossPi": "Policy loss",
-    "LossV": "Value loss",
-    "LossQ": "Q loss",
-    "DeltaLossPi": "Change of the policy loss",
-    "DeltaLossV": "Change of the value loss",
-    "KL": "KL divergence",
-    "ClipFrac": "Clipped fraction",
-    "StopIter": "Policy iterations",
-    "BacktrackIters": "Backtracking steps",
-}
-_WORDS = {
-    "EpRet": "return (training)",
-    "TestEpRet": "return (test)",
-    "VVals": "value estimate",
-    "QVals": "Q value",
-    "Q1Vals": "Q1 value",
-    "Q2Vals": "Q2 value",
-    "LogPi": "log-probability",
-}
-_STATISTICS = {
-    "Average": "Average",
-    "Std": "Standard deviation of the",
-    "Max": "Maximum",
-    "Min": "Minimum",
-}
-
 
 # ------------------------------------------------------------------------------------------- axes
 
@@ -129,12 +96,13 @@ def axis_label(column: str) -> str:
 
     `MaxEpRet` becomes "Maximum return (training)". Unknown names are split at capital letters.
     """
-    if column in _LABELS:
-        return _LABELS[column]
+    if column in TEXTS["columns"]:
+        return str(TEXTS["columns"][column])
     statistic, rest = re.fullmatch(r"(Average|Std|Max|Min|)(.*)", column, re.S).groups()  # type: ignore[union-attr]
-    if rest in _WORDS:
-        words = _WORDS[rest]
-        return f"{_STATISTICS[statistic]} {words}" if statistic else words[0].upper() + words[1:]
+    words = TEXTS["quantities"].get(rest)
+    if words is not None:
+        first = TEXTS["statistics"].get(statistic)
+        return f"{first} {words}" if statistic else words[0].upper() + words[1:]
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", column).split()
     lowered = [p if p[1:] != p[1:].lower() or len(p) == 1 else p.lower() for p in parts[1:]]
     return " ".join([*parts[:1], *lowered]) or column
