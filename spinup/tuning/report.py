@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,19 @@ from spinup.runs.storage.files import atomic_write
 from spinup.tuning import halving
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.importance import importance
+from spinup.tuning.rounds import tune
 from spinup.tuning.study import Study
 from spinup.utils.command import spinup_command
 from spinup.utils.serialization_utils import convert_json
 
 PRESET = "preset.json"
+PAGE = Path(__file__).with_name("report_page.md")
 _SHOWN = 10  # configurations in the table of the last rung
 
 
 def finish(study: Study) -> dict[str, Any]:
     """Run the whole study; write its report and its preset, and return the report."""
-    tuned = study.tune()
+    tuned = tune(study)
     winner, names = study.chosen(tuned)
     tested = study.test(names)
     result = summarize(study, tuned, winner, names, tested)
@@ -266,61 +268,36 @@ def chances(result: Mapping[str, Any]) -> list[str]:
 
 def markdown(study: Study, result: Mapping[str, Any]) -> str:
     """Return the report as a page."""
-    s = study.settings
-    code = ["```", *table(result, s.test_seeds), "```"]
+    s, note = study.settings, lucky(result)
     rungs = [
-        f"| {i + 1} | {rung['epochs']} | {len(rung['scores'])} | {len(rung['continue'])} | "
-        f"{rung['rows']} |"
+        (i + 1, rung["epochs"], len(rung["scores"]), len(rung["continue"]), rung["rows"])
         for i, rung in enumerate(study.rungs)
     ]
-    fresh = ", ".join(map(str, s.fresh_seeds)) or "none"
-    lines = [
-        f"# Tuning {s.algo} on {result['env']}",
-        "",
-        *head(study, result),
-        "",
-        f"Command: `{study.command}`" if study.command else "",
-        "",
-        "## Does the winner beat the default?",
-        "",
-        result["verdict"],
-        "",
-        *([lucky(result), ""] if lucky(result) else []),
-        *code,
-        "",
-        f"A run's score is the mean return of its last {s.last} epochs. Seeds that chose: "
-        f"{', '.join(map(str, s.tuning_seeds))}. Fresh seeds: {fresh}.",
-        "",
-        "## Rungs",
-        "",
-        "| rung | epochs | configurations | continued | rows of a score |",
-        "|---|---|---|---|---|",
-        *rungs,
-        "",
-        "![scores by rung, and importance](rungs.png)",
-        "",
-        "## Importance",
-        "",
-        "```",
-        *chances(result),
-        "```",
-        "",
-        "For numbers, this is the rank correlation with the score of the first rung; for choices, "
-        "the square root of the share of the variance of the scores' ranks between them. Each "
-        "argument is looked at by itself, so effects that depend on another one may be missed.",
-        "",
-        "## All configurations",
-        "",
-        *_every(study, result),
-        "",
-    ]
-    return "\n".join(lines)
+    return PAGE.read_text(encoding="utf-8").format(
+        algo=s.algo,
+        env=result["env"],
+        head="\n".join(head(study, result)),
+        command=f"Command: `{study.command}`" if study.command else "",
+        verdict=result["verdict"],
+        note=f"{note}\n\n" if note else "",
+        table="\n".join(table(result, s.test_seeds)),
+        last=s.last,
+        tuning_seeds=", ".join(map(str, s.tuning_seeds)),
+        fresh_seeds=", ".join(map(str, s.fresh_seeds)) or "none",
+        rungs="\n".join(_row(cells) for cells in rungs),
+        importance="\n".join(chances(result)),
+        configurations="\n".join(_every(study, result)),
+    )
+
+
+def _row(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _every(study: Study, result: Mapping[str, Any]) -> list[str]:
     keys = [d.key for d in study.settings.space]
     ends = [f"epoch {rung['epochs']}" for rung in study.rungs]
-    lines = [f"| {' | '.join(['configuration', *map(_short_key, keys), *ends])} |"]
+    lines = [_row(["configuration", *map(_short_key, keys), *ends])]
     lines.append("|" + "---|" * (1 + len(keys) + len(ends)))
     for name in study.trials:
         values = as_json(study.values_of(name))
@@ -329,7 +306,7 @@ def _every(study: Study, result: Mapping[str, Any]) -> list[str]:
             _score(rung["scores"][name]["score"]) if name in rung["scores"] else ""
             for rung in study.rungs
         ]
-        lines.append(f"| {' | '.join([name, *shown, *scores])} |")
+        lines.append(_row([name, *shown, *scores]))
     return lines
 
 
