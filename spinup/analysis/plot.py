@@ -54,6 +54,10 @@ Panels = dict[str, dict[str, list[Curve]]]
 BANDS = ("sd", "ci", "minmax", "none")
 # Bootstrap of `--band ci`. The seed is fixed, so that the same data gives the same figure.
 REPS, SEED = 1000, 0
+# Globals of the original's plotter, which user code reads.
+DIV_LINE_WIDTH = 50
+exp_idx = 0
+units: dict[str, int] = {}
 _ADDED = ("Unit", "Condition1", "Condition2", "Performance")
 
 
