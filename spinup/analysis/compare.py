@@ -25,6 +25,7 @@ from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, effic
 from spinup.analysis.curves import Curve
 from spinup.utils.errors import SpinupError, one_line, printable_lines
 from spinup.utils.reading import read_json
+from spinup.utils.tables import aligned
 
 # ------------------------------------------------------------------------------------------ reading
 
@@ -266,17 +267,15 @@ def text(result: Mapping[str, Any]) -> str:
     seeds = sorted({len(s) for envs in scores.values() for s in envs.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     many = f"{len(environments)} environment{'s' if len(environments) > 1 else ''}"
+    means = [
+        [env, *(f"{np.mean(s[env]):.4g} ({len(s[env])})" for s in scores.values())]
+        for env in environments
+    ]
     lines = [
         f"{len(scores)} algorithms, {many}, {count} seed{'' if count == '1' else 's'} each. "
         f"A run's score is the mean of {result['value']} over its last {result['last']} rows.",
         "",
-        *_table(
-            ["environment", *scores],
-            [
-                [env, *(f"{np.mean(s[env]):.4g} ({len(s[env])})" for s in scores.values())]
-                for env in environments
-            ],
-        ),
+        *aligned([["environment", *scores], *means], rule=True),
         "(mean score, number of seeds)",
         "",
     ]
@@ -289,27 +288,16 @@ def text(result: Mapping[str, Any]) -> str:
             + " become 0 to 1.",
             "",
         ]
-    lines += _table(
-        ["algorithm", "runs", "IQM", "95% CI", "mean", "95% CI"],
-        [
-            [name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"])]
-            + [short(a["mean"]), _range(a["mean_ci"])]
-            for name, a in result["algorithms"].items()
-        ],
-    )
-    lines += [
-        "",
-        *_table(
-            ["probability of improvement", "", "95% CI", "p"],
-            [
-                [f"{p['x']} over {p['y']}", f"{p['improvement']:.2f}"]
-                + [_range(p["improvement_ci"]), short(p["p"])]
-                for p in result["pairs"]
-            ],
-        ),
-        "",
-        *(p["sentence"] for p in result["pairs"]),
-    ]
+    sides = [["algorithm", "runs", "IQM", "95% CI", "mean", "95% CI"]]
+    for name, a in result["algorithms"].items():
+        mean = [short(a["mean"]), _range(a["mean_ci"])]
+        sides.append([name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"]), *mean])
+    pairs = [["probability of improvement", "", "95% CI", "p"]]
+    for p in result["pairs"]:
+        chance = [f"{p['improvement']:.2f}", _range(p["improvement_ci"])]
+        pairs.append([f"{p['x']} over {p['y']}", *chance, short(p["p"])])
+    lines += [*aligned(sides, rule=True), "", *aligned(pairs, rule=True), ""]
+    lines += [p["sentence"] for p in result["pairs"]]
     if len(result["pairs"]) > 1:
         lines.append(
             f"(The 5% level is divided among {len(result['pairs'])} comparisons: each uses "
@@ -320,14 +308,6 @@ def text(result: Mapping[str, Any]) -> str:
 
 def _range(pair: Sequence[float]) -> str:
     return f"{short(pair[0])} to {short(pair[1])}"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in [header, ["-" * w for w in widths], *rows]
-    ]
 
 
 def make_comparison(

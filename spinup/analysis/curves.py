@@ -47,8 +47,8 @@ Curve = tuple[np.ndarray, np.ndarray]
 class Run:
     """The contents of a run directory; `columns` maps the requested names to numbers.
 
-    `problems` lists what is wrong with the run; `length` is its number of complete rows. `rows` has
-    their text, if `read_rows` read the run.
+    `problems` lists what is wrong with the run; `length` is its number of complete rows. `table`
+    has all of its columns, if `plot.get_datasets` read the run.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class Run:
     config: dict[str, Any] = field(repr=False)
     header: list[str] = field(repr=False)
     columns: dict[str, np.ndarray] = field(repr=False, default_factory=dict)
-    rows: list[str] = field(repr=False, default_factory=list)
+    table: Any = field(repr=False, default=None)
 
     @property
     def env(self) -> str:
@@ -152,15 +152,14 @@ def _add_diagnostics(run: Run, rows: list[str], missing: Collection[str]) -> Non
     run.header += [name for name in header if name not in run.header]
 
 
-def read_rows(folder: Path) -> Run:
+def read_rows(folder: Path) -> tuple[Run, list[str]]:
     """Return a run with its `Performance` column as numbers, and its complete rows as text."""
     run, rows = _load(folder)
-    run.rows = rows
     for name, source in _sources(run, ["Performance"]).items():
         place = run.header.index(source)
         fields = [row.split("\t")[place] for row in rows]
         run.columns[name] = _numbers(fields, name, run.problems)
-    return run
+    return run, rows
 
 
 def read_runs(logdirs: Iterable[str | os.PathLike[str]], wanted: Collection[str]) -> list[Run]:

@@ -79,7 +79,7 @@ def get_datasets(
         return was logged, `Performance`. Runs without a complete row are skipped and reported on
         standard error.
     """
-    found = _find([logdir], condition and [condition], curves.read_rows)
+    found = _find([logdir], condition and [condition], _read_table)
     return _tables(found, named=condition is not None)
 
 
@@ -95,6 +95,22 @@ def _find(
             run = read(folder)
             found.setdefault((legend[i] if legend else run.exp_name, folder.resolve()), run)
     return [(condition, run) for (condition, _), run in found.items()]
+
+
+def _read_table(folder: Path) -> curves.Run:
+    """Read a run with all of its columns."""
+    import pandas as pd
+
+    run, rows = curves.read_rows(folder)
+    if not rows:
+        return run
+    # quoting=3: treat quotation marks in logged strings as ordinary characters.
+    text = "\n".join(["\t".join(run.header), *rows])
+    table = pd.read_csv(io.StringIO(text), sep="\t", quoting=3)
+    run.table = table.drop(columns=[c for c in _ADDED if c in table.columns])
+    if "Performance" in run.columns:
+        run.table["Performance"] = run.columns["Performance"]
+    return run
 
 
 def get_all_datasets(
@@ -113,7 +129,7 @@ def get_all_datasets(
         exclude: Leave out folders whose path contains any of these strings.
     """
     folders = _choose(all_logdirs, legend, select, exclude)
-    tables = _tables(_find(folders, legend, curves.read_rows), named=bool(legend))
+    tables = _tables(_find(folders, legend, _read_table), named=bool(legend))
     if not tables:
         raise SpinupError(_no_rows(folders))
     return tables
@@ -153,8 +169,6 @@ def _tables(found: Sequence[tuple[str, curves.Run]], named: bool) -> list[pd.Dat
 
     A table is drawn in one pair of axes, so with several environments, names contain these.
     """
-    import pandas as pd
-
     curves.report([run for _, run in found], "plot")
     found = [(condition, run) for condition, run in found if run.length]
     runs, conditions = [run for _, run in found], [condition for condition, _ in found]
@@ -163,12 +177,7 @@ def _tables(found: Sequence[tuple[str, curves.Run]], named: bool) -> list[pd.Dat
     units: Counter[str] = Counter()
     tables = []
     for i, (condition, run) in enumerate(found):
-        # quoting=3: treat quotation marks in logged strings as ordinary characters.
-        text = "\n".join(["\t".join(run.header), *run.rows])
-        table = pd.read_csv(io.StringIO(text), sep="\t", quoting=3)
-        table = table.drop(columns=[c for c in _ADDED if c in table.columns])
-        if "Performance" in run.columns:
-            table["Performance"] = run.columns["Performance"]
+        table = run.table
         table["Condition1"] = condition
         table["Unit"], table["Condition2"] = units[condition], f"{condition}-{i}"
         units[condition] += 1

@@ -43,6 +43,8 @@ class DeterministicPolicy(nn.Module):
             )
         # The policy may read through an encoder that belongs to a critic (`images.Shared`).
         self.encoder = getattr(getattr(self.actor, "obs_filter", None), "encoder", None)
+        # Match these classes exactly, because a subclass may have changed their behavior.
+        self.net = self.actor.in_numpy()[0] if type(self.actor) in _PLAIN else None
         dtype = np.dtype(action_space.dtype).name
         if dtype not in _DTYPES:
             raise SpinupError(
@@ -64,11 +66,8 @@ class DeterministicPolicy(nn.Module):
         if self.goal is not None:
             obs = self.goal.inputs(obs)
         actor = self.actor
-        # Match these classes exactly, because a subclass may have changed their behavior.
-        if type(actor) is nets.MLPGaussianActor:
-            return actor.mu_net(actor.obs_filter(obs))
-        if type(actor) in _WITH_LOGITS:
-            return actor.logits_net(actor.obs_filter(obs))
+        if self.net is not None:
+            return self.net(actor.obs_filter(obs))
         return _answer(actor, obs, self.picks)
 
     def forward(self, obs):
@@ -101,7 +100,9 @@ class DeterministicPolicy(nn.Module):
         return np.where([space.contains(a) for a in act], total, np.nan)
 
 
-_WITH_LOGITS = (
+# Actors whose networks return logits or means.
+_PLAIN = (
+    nets.MLPGaussianActor,
     nets.MLPCategoricalActor,
     nets.MLPMultiCategoricalActor,
     nets.MLPBernoulliActor,

@@ -21,7 +21,7 @@ import numpy as np
 from spinup.policies.display import prepare_headless_rendering
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
 from spinup.policies.save_numbers import POLICY, chosen_save, folder_of_files, saved_numbers
-from spinup.policies.saved import GetAction, Loaded, load_policy
+from spinup.policies.saved import GetAction, Loaded, has_spaces, load_policy
 from spinup.policies.tf_policies import load_policy_of
 from spinup.runs.tf_loader import read_info
 from spinup.utils.argparsing import whole
@@ -316,11 +316,6 @@ def metadata_of(folder: Path, itr: int | str | None) -> dict[str, Any]:
             return meta if isinstance(meta, dict) else {}
         return load_policy(saved)[0]
     return load_policy(folder, itr)[0] if has_safe_policy(folder) else {}
-
-
-def has_spaces(meta: Mapping[str, Any]) -> bool:
-    """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
-    return "observation_space" in meta and "action_space" in meta
 
 
 def check_seed(seed: Any) -> None:

@@ -6,7 +6,7 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,3 +118,8 @@ def _hash(meta: dict[str, Any]) -> str:
         return self_hash(meta)
     except (ValueError, RecursionError):
         return ""  # deeper than any file that was saved
+
+
+def has_spaces(meta: Mapping[str, Any]) -> bool:
+    """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
+    return "observation_space" in meta and "action_space" in meta

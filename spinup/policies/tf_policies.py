@@ -16,7 +16,7 @@ from gymnasium import spaces
 from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.envs.actions import env_actions
 from spinup.envs.space_json import space_from_json
-from spinup.policies.saved import GetAction, Loaded, load_policy
+from spinup.policies.saved import GetAction, Loaded, has_spaces, load_policy
 from spinup.utils.errors import SpinupError
 
 
@@ -58,7 +58,7 @@ def load_described(folder: Path) -> tuple[dict[str, Any] | None, NumpyActor]:
         actor = NumpyActor(meta.get("actor"), arrays)  # type: ignore[arg-type]
     except SpinupError as error:
         raise SpinupError(f"{folder / 'policy.json'} cannot be used: {error}") from error
-    if "observation_space" not in meta or "action_space" not in meta:
+    if not has_spaces(meta):
         return None, actor
     observation_space = space_from_json(meta["observation_space"])
     action_space = space_from_json(meta["action_space"])
@@ -133,8 +133,7 @@ def _load_graph(folder: Path, deterministic: bool, trust_pickle: bool, seed: int
     x = got.inputs["x"]
     run = sess.make_callable(got.outputs[key], [x])
     meta = got.policy
-    if meta is not None and not ("observation_space" in meta and "action_space" in meta):
-        meta = None
+    meta = meta if meta is not None and has_spaces(meta) else None
 
     def act_in(action_space: Any) -> GetAction:
         space = _space(meta, action_space)

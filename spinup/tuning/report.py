@@ -28,6 +28,7 @@ from spinup.tuning.rounds import tune
 from spinup.tuning.study import Study
 from spinup.utils.command import spinup_command
 from spinup.utils.serialization_utils import convert_json
+from spinup.utils.tables import aligned
 
 PRESET = "preset.json"
 PAGE = Path(__file__).with_name("report_page.md")
@@ -209,16 +210,9 @@ def table(result: Mapping[str, Any], test_seeds: int) -> list[str]:
         if test_seeds:
             cells += _tested(row)
         rows.append(cells)
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    shown = [
-        "  ".join(
-            [r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]
-        )
-        for r in [header, *rows]
-    ]
     legend = "(* the winner; tuning: mean over the seeds that chose"
     legend += "; test: IQM over fresh seeds)" if test_seeds else ")"
-    return [*(line.rstrip() for line in shown), legend]
+    return [*aligned([header, *rows], right=True), legend]
 
 
 def _tested(row: Mapping[str, Any]) -> list[str]:
