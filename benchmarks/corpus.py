@@ -34,7 +34,9 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import learn
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import learn
 
 RESULTS = Path(__file__).parent / "results" / "corpus"
 MOST_WARNINGS = 0.05  # of the runs

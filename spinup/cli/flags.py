@@ -23,8 +23,8 @@ from spinup.policies.activations import activation
 from spinup.runs.arguments import synonyms
 from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
 from spinup.runs.arguments.table import ARGUMENTS, described
+from spinup.utils.argparsing import parse_value
 from spinup.utils.errors import SpinupError, nearest
-from spinup.utils.literals import parse_value
 
 # Short and original names of flags -> the keys that they stand for.
 ALIASES = {

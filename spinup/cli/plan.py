@@ -54,7 +54,7 @@ from spinup.runs.screen import OUTPUT_DIR, continued_by
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
-from spinup.utils.json_objects import read_object
+from spinup.utils.reading import read_object
 
 __all__ = [
     "NOT_FLAGS",

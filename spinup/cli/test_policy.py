@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spinup.cli.sentences import command
-from spinup.envs.adapter import layers
+from spinup.envs.layers import layers
 from spinup.envs.record import env_record
 from spinup.policies.loading import (
     NoEnvironment,
@@ -26,10 +26,9 @@ from spinup.policies.loading import (
 )
 from spinup.policies.play import print_table, run_policy
 from spinup.policies.video import check_clip, record_episodes
-from spinup.utils.argparsing import Parser, whole
+from spinup.utils.argparsing import Parser, parse_value, whole
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
-from spinup.utils.literals import parse_value
 
 # Matches the start of a new flag on the command line; -5, -.5 and -inf are values.
 _FLAG = re.compile(r"--|-(?!inf$)[A-Za-z]")

@@ -75,8 +75,8 @@ def make_env(
     first = resolved.rpartition(":")[2]
     # The versions to try: the resolved one, then newer ones, newest first.
     spec = gymnasium.registry[first]
-    newer = [v for v in _versions(spec.namespace, spec.name) if v > (spec.version or 0)]
-    ids = [first] + [_join(spec.namespace, spec.name, v) for v in reversed(newer)]
+    newer = [s.id for s in _versions(spec.namespace, spec.name) if s.version > (spec.version or 0)]
+    ids = [first, *reversed(newer)]
 
     failures: list[ImportError | error.Error] = []
     for made_id in ids:
@@ -166,11 +166,11 @@ def resolve_env_id(env_id: str) -> str:
         versions = _versions(namespace, name)
     if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
         return env_id
-    working = [v for v in versions if not _is_stub(gymnasium.registry[_join(namespace, name, v)])]
+    working = [spec for spec in versions if not _is_stub(spec)]
     # A version above the newest never existed: it is a mistake, not an old ID.
-    if working and (version is None or version < working[-1]):
-        return module + colon + _join(namespace, name, working[-1])
-    _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
+    if working and (version is None or version < working[-1].version):
+        return module + colon + working[-1].id
+    _raise_unknown(env_id, name_part, working and working[-1].id)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,17 +178,10 @@ def resolve_env_id(env_id: str) -> str:
 # ---------------------------------------------------------------------------------------------
 
 
-def _versions(namespace: str | None, name: str) -> list[int]:
-    """Return an environment's registered versions, oldest first."""
-    return sorted(
-        spec.version
-        for spec in gymnasium.registry.values()
-        if spec.namespace == namespace and spec.name == name and spec.version is not None
-    )
-
-
-def _join(namespace: str | None, name: str, version: int) -> str:
-    return f"{namespace}/{name}-v{version}" if namespace else f"{name}-v{version}"
+def _versions(namespace: str | None, name: str) -> list[Any]:
+    """Return the registered versions of an environment, oldest first."""
+    specs = [s for s in gymnasium.registry.values() if (s.namespace, s.name) == (namespace, name)]
+    return sorted((s for s in specs if s.version is not None), key=lambda spec: spec.version)
 
 
 def _is_stub(spec: EnvSpec) -> bool:

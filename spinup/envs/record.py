@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from spinup.envs.adapter import Adapter, layers
+from spinup.envs.layers import Adapter, layers
 
 __all__ = ["env_record", "is_plain", "wrapper_records"]
 

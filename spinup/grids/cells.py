@@ -31,10 +31,9 @@ from typing import Any
 
 from spinup.grids.single import call_experiment
 from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
-from spinup.runs.storage.files import atomic_write
 from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.own_files import own_folder
+from spinup.utils.files import atomic_write, own_folder
 from spinup.utils.reading import TABLE_LIMIT, open_regular, read_file, read_json
 from spinup.utils.serialization_utils import short_repr, vars_of
 

@@ -19,7 +19,7 @@ from spinup.grids.summary import say_how_to_continue
 from spinup.grids.workers import run_local
 from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.own_files import own_folder
+from spinup.utils.files import own_folder
 
 EXECUTORS = ("local", "ray", "slurm")
 

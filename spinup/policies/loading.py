@@ -22,8 +22,8 @@ from spinup.policies.display import prepare_headless_rendering
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
 from spinup.policies.save_numbers import POLICY, chosen_save, folder_of_files, saved_numbers
 from spinup.policies.saved import GetAction, Loaded, has_spaces, load_policy
+from spinup.policies.tf_loader import read_info
 from spinup.policies.tf_policies import load_policy_of
-from spinup.runs.tf_loader import read_info
 from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular

@@ -17,11 +17,11 @@ from spinup.analysis import curves
 from spinup.grids.board import Board
 from spinup.grids.cells import Job, read_state
 from spinup.grids.launching import Launch
+from spinup.runs.storage.arrays import PIECE_NAME, PIECES
 from spinup.runs.storage.locks import RunLock
-from spinup.runs.storage.pieces import PIECE_NAME, PIECES
 from spinup.utils.command import this_command
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import is_own_folder
+from spinup.utils.files import is_own_folder
 
 
 class Waiting(Exception):

@@ -26,11 +26,11 @@ from spinup.grids.cells import Cell, CellsFailed, Job, make_jobs
 from spinup.grids.experiments import ExperimentGrid
 from spinup.grids.summary import report_failures
 from spinup.runs.arguments.config import as_json
-from spinup.runs.storage.files import TMP_PREFIX, atomic_write, self_hash
 from spinup.tuning import halving, runs, sampling
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import TMP_PREFIX, atomic_write, self_hash
 from spinup.utils.reading import read_json
 
 FORMAT = "spinup-study-1"

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup_lab.doctor.rule import Skip
 
 # Entries of a network's state that no optimizer trains.

@@ -1,10 +1,8 @@
 """The PyTorch exercises: their interface, right and wrong answers, and students' own files."""
 
 import inspect
-import os
 import runpy
 import shutil
-import subprocess
 import sys
 import warnings
 from functools import partial
@@ -34,6 +32,7 @@ from spinup.exercises.pytorch.problem_set_1_solutions import exercise1_1_soln, e
 from spinup.exercises.pytorch.problem_set_2 import exercise2_2
 from spinup.utils.errors import SpinupError
 from spinup_lab.exercises import judges_pytorch as judges
+from tests.helpers.processes import run_python
 
 HERE = Path(__file__).parent
 CONGRATULATIONS = "Congratulations! Your answer is correct."
@@ -571,12 +570,12 @@ def test_a_flattened_column_is_mentioned_once_per_run(tmp_path):
 # --------------------------------------------------------------------------- students' own files
 
 
-def run_program(path, tmp_path, repo_root, *words):
+def run_program(path, tmp_path, root, *words):
     folder = tmp_path / "temporary"
     folder.mkdir(exist_ok=True)
-    env = {**os.environ, "PYTHONPATH": str(repo_root), "TMPDIR": str(folder)}
-    words = [sys.executable, *([str(path)] if isinstance(path, Path) else ["-m", path]), *words]
-    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
+    start = [path] if isinstance(path, Path) else ["-m", path]
+    paths = {"PYTHONPATH": str(root), "TMPDIR": str(folder)}
+    return run_python(*start, *words, expect=None, cwd=folder, **paths)
 
 
 def test_completed_files_run_from_their_own_folder(tmp_path, repo_root):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import make_folders
+from spinup.utils.files import make_folders
 
 
 class RunLock:

@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import os
-import subprocess
 import sys
 
 import gymnasium
@@ -18,6 +17,7 @@ from spinup.utils.errors import SpinupError
 from spinup_lab import bugs as zoo
 from spinup_lab.bugs import applying, catalogue
 from spinup_lab.bugs.__main__ import change, main
+from tests.helpers.processes import run_python
 
 IDS = sorted(zoo.load())
 PATH = ([1.0, 2.0, 4.0], [0.5, 0.25, 0.125], 8.0, 0.5, 0.5)
@@ -161,15 +161,8 @@ def test_a_program_and_its_children_run_with_the_fault(tmp_path, monkeypatch):
     )
     (tmp_path / "some_program.py").write_text(program)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "spinup_lab.bugs", "gae-off-by-one", "--", "some_program"]
-    run = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    words = ["-m", "spinup_lab.bugs", "gae-off-by-one", "--", "some_program"]
+    run = run_python(*words, cwd=tmp_path, PYTHONPATH=path)
     expected = zoo.function("gae-off-by-one", "gae")(*PATH)[0].tolist()
     assert run.stdout.splitlines() == [str(expected)] * 2
 

@@ -1,9 +1,7 @@
 """The rules on checkpoints and played episodes find planted faults; healthy runs are silent."""
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
@@ -12,19 +10,14 @@ import pytest
 import torch
 
 from spinup import registry
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup_lab.doctor import critics, played
 from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply
 from spinup_lab.doctor.record import Record
 from spinup_lab.doctor.rule import Skip
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
+from tests.helpers import synthetic
 
 SAVED = [rule for rule in RULES.values() if rule.tier == 2]
 SMALL = {"hidden_sizes": (16, 16)}

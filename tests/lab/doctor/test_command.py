@@ -1,21 +1,13 @@
 """`spinup doctor`: its output, its exit status and its errors."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from spinup.cli.main import main
 from spinup_lab.doctor.catalogue import RULES, table
 from spinup_lab.doctor.rule import LEVELS, PARTS
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
-healthy, write = synthetic.healthy, synthetic.write
+from tests.helpers.synthetic import healthy, write
 
 
 def run_of(folder, algo="ppo", **changes):
