@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from spinup.analysis.plot import make_plots
+from spinup.policies.display import prepare_headless_rendering
+from spinup.policies.episodes import run_episodes
 from spinup.policies.loading import load_policy_and_env
-from spinup.policies.play import run_episodes
-from spinup.policies.video import prepare_headless_rendering, record_episodes
+from spinup.policies.video import record_episodes
 from spinup.utils.errors import SpinupError, one_line
 
 PRESET = "ppo-CartPole-v1.json"

@@ -15,9 +15,9 @@ import pytest
 import spinup.analysis.compare
 import spinup.analysis.plot
 import spinup.cli.new
+import spinup.cli.test_policy
 import spinup.cli.tune
 import spinup.policies.export
-import spinup.policies.play
 import spinup.quickstart
 import spinup_lab.commands.doctor
 from benchmarks import learn
@@ -116,7 +116,7 @@ def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
     monkeypatch.setattr(spinup.analysis.plot, "make_plots", lambda *a, **k: None)
     monkeypatch.setattr(spinup.analysis.compare, "make_comparison", lambda *a, **k: None)
-    tester = spinup.policies.play
+    tester = spinup.cli.test_policy
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
     monkeypatch.setattr(tester, "_longest", lambda *a: 0)
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)

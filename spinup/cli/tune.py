@@ -63,7 +63,7 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     """Run a checked study to its report, or (`--dry_run`) say what it would cost."""
     from spinup.runs.screen import continued_by
     from spinup.tuning import figure, report
-    from spinup.tuning.study import Waiting
+    from spinup.tuning.runs import Waiting
 
     if ready.dry_run:
         print(_estimate(study, ready))
@@ -222,7 +222,7 @@ def _study(
     backend: str,
     argv: Sequence[str] | None,
 ) -> Any:
-    from spinup.tuning.launching import launch
+    from spinup.tuning.runs import launch
     from spinup.tuning.study import Settings, Study
     from spinup.utils.command import join
 

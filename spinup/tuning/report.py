@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,21 @@ from spinup.runs.screen import columns
 from spinup.tuning import halving
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.importance import importance
+from spinup.tuning.rounds import tune
 from spinup.tuning.study import Study
 from spinup.utils.command import spinup_command
 from spinup.utils.files import atomic_write
 from spinup.utils.serialization_utils import convert_json
+from spinup.utils.tables import aligned
 
 PRESET = "preset.json"
+PAGE = Path(__file__).with_name("report_page.md")
 _SHOWN = 10  # configurations in the table of the last rung
 
 
 def finish(study: Study) -> dict[str, Any]:
     """Run the whole study; write its report and its preset, and return the report."""
-    tuned = study.tune()
+    tuned = tune(study)
     winner, names = study.chosen(tuned)
     tested = study.test(names)
     result = summarize(study, tuned, winner, names, tested)
@@ -207,16 +210,9 @@ def table(result: Mapping[str, Any], test_seeds: int) -> list[str]:
         if test_seeds:
             cells += _tested(row)
         rows.append(cells)
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    shown = [
-        "  ".join(
-            [r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]
-        )
-        for r in [header, *rows]
-    ]
     legend = "(* the winner; tuning: mean over the seeds that chose"
     legend += "; test: IQM over fresh seeds)" if test_seeds else ")"
-    return [*(line.rstrip() for line in shown), legend]
+    return [*aligned([header, *rows], right=True), legend]
 
 
 def _tested(row: Mapping[str, Any]) -> list[str]:
@@ -266,61 +262,36 @@ def chances(result: Mapping[str, Any]) -> list[str]:
 
 def markdown(study: Study, result: Mapping[str, Any]) -> str:
     """Return the report as a page."""
-    s = study.settings
-    code = ["```", *table(result, s.test_seeds), "```"]
+    s, note = study.settings, lucky(result)
     rungs = [
-        f"| {i + 1} | {rung['epochs']} | {len(rung['scores'])} | {len(rung['continue'])} | "
-        f"{rung['rows']} |"
+        (i + 1, rung["epochs"], len(rung["scores"]), len(rung["continue"]), rung["rows"])
         for i, rung in enumerate(study.rungs)
     ]
-    fresh = ", ".join(map(str, s.fresh_seeds)) or "none"
-    lines = [
-        f"# Tuning {s.algo} on {result['env']}",
-        "",
-        *head(study, result),
-        "",
-        f"Command: `{study.command}`" if study.command else "",
-        "",
-        "## Does the winner beat the default?",
-        "",
-        result["verdict"],
-        "",
-        *([lucky(result), ""] if lucky(result) else []),
-        *code,
-        "",
-        f"A run's score is the mean return of its last {s.last} epochs. Seeds that chose: "
-        f"{', '.join(map(str, s.tuning_seeds))}. Fresh seeds: {fresh}.",
-        "",
-        "## Rungs",
-        "",
-        "| rung | epochs | configurations | continued | rows of a score |",
-        "|---|---|---|---|---|",
-        *rungs,
-        "",
-        "![scores by rung, and importance](rungs.png)",
-        "",
-        "## Importance",
-        "",
-        "```",
-        *chances(result),
-        "```",
-        "",
-        "For numbers, this is the rank correlation with the score of the first rung; for choices, "
-        "the square root of the share of the variance of the scores' ranks between them. Each "
-        "argument is looked at by itself, so effects that depend on another one may be missed.",
-        "",
-        "## All configurations",
-        "",
-        *_every(study, result),
-        "",
-    ]
-    return "\n".join(lines)
+    return PAGE.read_text(encoding="utf-8").format(
+        algo=s.algo,
+        env=result["env"],
+        head="\n".join(head(study, result)),
+        command=f"Command: `{study.command}`" if study.command else "",
+        verdict=result["verdict"],
+        note=f"{note}\n\n" if note else "",
+        table="\n".join(table(result, s.test_seeds)),
+        last=s.last,
+        tuning_seeds=", ".join(map(str, s.tuning_seeds)),
+        fresh_seeds=", ".join(map(str, s.fresh_seeds)) or "none",
+        rungs="\n".join(_row(cells) for cells in rungs),
+        importance="\n".join(chances(result)),
+        configurations="\n".join(_every(study, result)),
+    )
+
+
+def _row(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _every(study: Study, result: Mapping[str, Any]) -> list[str]:
     keys = [d.key for d in study.settings.space]
     ends = [f"epoch {rung['epochs']}" for rung in study.rungs]
-    lines = [f"| {' | '.join(['configuration', *map(_short_key, keys), *ends])} |"]
+    lines = [_row(["configuration", *map(_short_key, keys), *ends])]
     lines.append("|" + "---|" * (1 + len(keys) + len(ends)))
     for name in study.trials:
         values = as_json(study.values_of(name))
@@ -329,7 +300,7 @@ def _every(study: Study, result: Mapping[str, Any]) -> list[str]:
             _score(rung["scores"][name]["score"]) if name in rung["scores"] else ""
             for rung in study.rungs
         ]
-        lines.append(f"| {' | '.join([name, *shown, *scores])} |")
+        lines.append(_row([name, *shown, *scores]))
     return lines
 
 

@@ -13,6 +13,7 @@ follow from the settings and the runs' tables, so the same command can be repeat
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import secrets
@@ -21,11 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spinup.grids.cells import Cell, Job, make_jobs, read_state
-from spinup.grids.experiments import ExperimentGrid, check_place
+from spinup.grids.cells import Cell, CellsFailed, Job, make_jobs
+from spinup.grids.experiments import ExperimentGrid
+from spinup.grids.summary import report_failures
 from spinup.runs.arguments.config import as_json
-from spinup.tuning import halving, sampling, scores
-from spinup.tuning.cleaning import delete_replay
+from spinup.tuning import halving, runs, sampling
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
@@ -98,10 +99,6 @@ class Settings:
 
 # Settings that may differ when a study continues: they only add runs after the choice.
 _FREE = ("finalists", "test_seeds")
-
-
-class Waiting(Exception):
-    """The runs of this step were submitted elsewhere; the same command continues later."""
 
 
 # Runs jobs, all of which are shown under a title; returns a message for each failed one. May raise
@@ -221,8 +218,6 @@ class Study:
 
     def _default_values(self) -> dict[str, Any]:
         """Return the default configuration's values of the arguments in the space."""
-        import inspect
-
         parameters = inspect.signature(self.function).parameters
         known = {**{name: p.default for name, p in parameters.items()}, **self.defaults}
         found = {}
@@ -281,7 +276,7 @@ class Study:
 
     def complete(self, title: str, jobs: Sequence[Job], epochs: int) -> None:
         """Run the jobs that are not at `epochs` yet; raise if one fails for want of anything."""
-        todo = [job for job in jobs if not is_over(job, epochs)]
+        todo = [job for job in jobs if not runs.is_over(job, epochs)]
         if not todo:
             return
         left = "" if len(todo) == len(jobs) else f", {len(todo)} of them not done yet"
@@ -292,10 +287,7 @@ class Study:
 
     def check(self, jobs: Sequence[Job], epochs: int, failures: Mapping[str, str]) -> None:
         """Raise unless every run has reached the epoch or diverged."""
-        from spinup.grids.cells import CellsFailed
-        from spinup.grids.summary import report_failures
-
-        missing = [job for job in jobs if not is_over(job, epochs)]
+        missing = [job for job in jobs if not runs.is_over(job, epochs)]
         if missing:
             why = {
                 job.name: failures.get(job.name, "it ended before its epochs were done")
@@ -303,50 +295,12 @@ class Study:
             }
             raise CellsFailed(report_failures(why, jobs))
 
-    # ---- tuning --------------------------------------------------------------------------------
-
-    def tune(self) -> dict[str, float | None]:
-        """Run all rungs; return the scores of the last one, by name."""
-        s = self.settings
-        check_place(self.folder)
-        self.save()
-        if s.sampler not in sampling.PLAIN:
-            self._sample_in_batches()
-        if s.asynchronous:
-            from spinup.tuning.asynchronous import tune
-
-            return tune(self)
-        names = list(self.trials)
-        sizes = halving.rung_sizes(len(names), s.rungs, s.eta)
-        self.rungs = []
-        found: dict[str, float | None] = {}
-        for i, end in enumerate(s.ends):
-            self.complete(
-                self.title(i, len(names)), self.jobs("tuning", names, s.tuning_seeds, end), end
-            )
-            found = {name: self.score(name, end) for name in names}
-            keep = names if i == s.rungs - 1 else halving.survivors(found, sizes[i + 1])
-            self.record_rung(i, found, keep)
-            dropped = [name for name in names if name not in keep]
-            self.forget(dropped)
-            if dropped:
-                best = halving.ranked(found)[0]
-                self.say(
-                    f"Rung {i + 1} of {s.rungs} (epoch {end}): {len(keep)} of {len(names)} "
-                    f"configurations continue; the best so far is {best} ({_shown(found[best])})."
-                )
-            names = keep
-        return found
+    # ---- rungs ---------------------------------------------------------------------------------
 
     def title(self, i: int, count: int) -> str:
         """Return the title of the live table of a rung."""
         many = "1 configuration" if count == 1 else f"{count} configurations"
         return f"rung {i + 1} of {self.settings.rungs}, {many} to epoch {self.settings.ends[i]}"
-
-    def record_rung(self, i: int, found: Mapping[str, float | None], keep: Sequence[str]) -> None:
-        """Add a rung to the record."""
-        self.rungs = [*self.rungs[:i], self.rung_entry(i, found, keep)]
-        self.save()
 
     def rung_entry(
         self, i: int, found: Mapping[str, float | None], keep: Sequence[str]
@@ -367,9 +321,9 @@ class Study:
         """Delete the saved replay buffers of dropped configurations."""
         for name in names:
             for seed in self.settings.tuning_seeds:
-                delete_replay(self.run_of("tuning", name, seed))
+                runs.delete_replay(self.run_of("tuning", name, seed))
 
-    def _sample_in_batches(self) -> None:
+    def sample_in_batches(self) -> None:
         """Choose configurations with Optuna, each batch after the scores of the first rung."""
         s, end = self.settings, self.settings.ends[0]
         while len(self.trials) < s.trials:
@@ -411,11 +365,11 @@ class Study:
 
         A run that has all its epochs, and no episode that ended, cannot be compared: an error.
         """
-        values = scores.returns(self.run_of(part, name, seed))
+        values = runs.returns(self.run_of(part, name, seed))
         if len(values) < epoch:
             return None
         rows = halving.window(epoch, self.settings.epochs, self.settings.last)
-        score = scores.score_at(values, epoch, rows)
+        score = runs.score_at(values, epoch, rows)
         if score is None:
             raise SpinupError(
                 f"no episode of {name} with seed {seed} ended in the first {epoch} epochs, so it "
@@ -462,53 +416,25 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path} cannot be read ({error}): restore it, or use another --exp_name"
         ) from error
     whole = isinstance(saved, dict) and saved.get("format") == FORMAT
+    kinds = {"settings": dict, "trials": list, "rungs": list}
     if whole and saved.get("sha256") not in hashes:  # earlier studies have none
         raise SpinupError(
             f"{path} was changed after the study wrote it (it does not match its hash): restore "
             "it, or use another --exp_name"
         )
-    if not whole or not isinstance(saved.get("settings"), dict):
-        raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
-    trials = saved.get("trials")
-    if (
-        not isinstance(trials, list)
-        or not all(
-            isinstance(t, dict)
-            and isinstance(t.get("name"), str)
-            and isinstance(t.get("values"), dict)
-            for t in trials
-        )
-        or not isinstance(saved.get("rungs"), list)
-    ):
+    whole = whole and all(isinstance(saved.get(key), kind) for key, kind in kinds.items())
+    if not whole or not all(map(_is_trial, saved["trials"])):
         raise SpinupError(f"{path} is not the record of a study: use another --exp_name")
     found: dict[str, Any] = saved
     return found
+
+
+def _is_trial(trial: Any) -> bool:
+    kinds = {"name": str, "values": dict}
+    return isinstance(trial, dict) and all(isinstance(trial.get(k), v) for k, v in kinds.items())
 
 
 def _is_rung(rung: Any, names: Sequence[str]) -> bool:
     """Return whether an entry of a record says which of these configurations continue."""
     kept = rung.get("continue") if isinstance(rung, dict) else None
     return isinstance(kept, list) and all(n in names and kept.count(n) == 1 for n in kept)
-
-
-def is_over(job: Job, epochs: int) -> bool:
-    """Return whether a run has this many rows, or diverged before.
-
-    A row that is there stays there: a run that was killed before it could save the epoch repeats it
-    with the same numbers. At its last epoch, a run must also have saved its final policy.
-    """
-    folder = Path(job.output_dir)
-    if len(scores.returns(folder)) >= epochs:
-        return epochs < job.cell.kwargs["epochs"] or (folder / ".finished").is_file()
-    return diverged(job)
-
-
-def diverged(job: Job) -> bool:
-    """Return whether a run ended because of a loss or a parameter that was not finite."""
-    state = read_state(job)
-    failed = state.get("state") == "failed" and state.get("hash") == job.hash
-    return failed and str(state.get("error", "")).startswith("TrainingDiverged")
-
-
-def _shown(score: float | None) -> str:
-    return "diverged" if score is None else f"{score:.4g}"
