@@ -61,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     """Run a checked study to its report, or (`--dry_run`) say what it would cost."""
-    from spinup.runs.screen import continued_by
     from spinup.tuning import figure, report
     from spinup.tuning.study import Waiting
 
@@ -70,8 +69,7 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
         return 0
     try:
         print(_beginning(study), flush=True)
-        with continued_by([*program(), "tune", *_words(argv)]):
-            result = report.finish(study)
+        result = report.finish(study)
     except Waiting as waiting:
         print(waiting, flush=True)
         return 0
@@ -82,10 +80,6 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     figure.draw(study, result)
     print(report.text(study, result), flush=True)
     return 0
-
-
-def _words(argv: Sequence[str] | None) -> list[str]:
-    return list(sys.argv[2:] if argv is None else argv)
 
 
 def _parser() -> Parser:
@@ -258,6 +252,7 @@ def _study(
     if ready.launch.get("executor", "local") != "local":
         where = where.absolute()  # other machines may use another working directory
     env = str(base["env_name"]).rpartition(":")[2].replace("/", "-")
+    words = [*program(), "tune", *(sys.argv[2:] if argv is None else argv)]
     study = Study(
         settings,
         function,
@@ -265,7 +260,8 @@ def _study(
         functools.partial(launch, **ready.launch),
         threads=ready.launch.get("cpus_per_cell", 1),
         defaults={d.key: _default_entry(function, d.key) for d in space if ":" in d.key},
-        command=join([*program(), "tune", *_words(argv)]),
+        command=join(words),
+        origin={"resume_with": words},
     )
     study.open()
     return study

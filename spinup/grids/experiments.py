@@ -42,6 +42,7 @@ from spinup.grids.cells import (
     run_cell,
 )
 from spinup.parallel.job import ID_VARIABLE, TIME_VARIABLE
+from spinup.runs.arguments.table import opens_a_run
 from spinup.utils.errors import SpinupError, check_name, printable
 from spinup.utils.own_files import own_folder
 
@@ -156,6 +157,7 @@ def call_experiment(
     """
     if not callable(thunk):
         raise SpinupError(f"an experiment must be a function, not {thunk!r}")
+    import spinup.envs.make as make  # imports gymnasium, so delay it until needed
     from spinup.parallel.mpi import mpi_fork, proc_id
 
     mpi_fork(process_count(num_cpu))
@@ -163,14 +165,12 @@ def call_experiment(
     kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
     kwargs["seed"] = seed
     output_dir = kwargs["logger_kwargs"]["output_dir"]
-    if proc_id() == 0 and not getattr(thunk, "announces_itself", False):
+    if proc_id() == 0 and not opens_a_run(thunk):
         print(f"Running experiment {exp_name} in {output_dir}", flush=True)
     if "env_name" in kwargs:
-        kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+        kwargs["env_fn"] = make.env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
     elif "env_fn" in kwargs:
-        from spinup.envs.make import env_fn_of
-
-        kwargs["env_fn"] = env_fn_of(kwargs["env_fn"])
+        kwargs["env_fn"] = make.env_fn_of(kwargs["env_fn"])
     result = thunk(**kwargs)
     if proc_id() == 0:
         from spinup.utils.command import spinup_command
@@ -209,6 +209,19 @@ def _as_json(value: Any) -> str:
     return json.dumps(convert_json(value), sort_keys=True)
 
 
+def check_shorthand(key: str, shorthand: Any) -> None:
+    """Raise unless a key's abbreviation can be part of a name; '' leaves the key out."""
+    if (
+        not isinstance(shorthand, str)
+        or shorthand[:1] not in {"", *string.ascii_letters}
+        or not set(shorthand) <= _NAME_CHARACTERS
+    ):
+        raise SpinupError(
+            f"the shorthand of '{key}' must start with a letter and contain only letters, "
+            f"digits, '-' and '_', unlike {shorthand!r}"
+        )
+
+
 class ExperimentGrid:
     """All combinations of several arguments' values, each run under its own name.
 
@@ -227,6 +240,7 @@ class ExperimentGrid:
         self.vals: list[list[Any]] = []
         self.shs: list[str | None] = []
         self.in_names: list[bool] = []
+        self.origin: Mapping[str, Any] = {}  # of a command line: see `Run.origin`
 
     def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
         """Add an argument and the values it takes.
@@ -242,15 +256,8 @@ class ExperimentGrid:
             raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}")
         if key in self.keys:
             raise SpinupError(f"the key '{key}' is already in the grid: add all its values at once")
-        if shorthand is not None and (
-            not isinstance(shorthand, str)
-            or shorthand[:1] not in {"", *string.ascii_letters}
-            or not set(shorthand) <= _NAME_CHARACTERS
-        ):
-            raise SpinupError(
-                f"the shorthand of '{key}' must start with a letter and contain only letters, "
-                f"digits, '-' and '_', unlike {shorthand!r}"
-            )
+        if shorthand is not None:
+            check_shorthand(key, shorthand)
         values = list(vals) if isinstance(vals, list) else [vals]
         if not values:
             raise SpinupError(f"the key '{key}' has no values: add at least one")
@@ -290,7 +297,7 @@ class ExperimentGrid:
 
     def variants(self) -> list[dict[str, Any]]:
         """Return each run's keyword arguments, with `a:b` keys nested into dicts."""
-        return [_nested(flat) for flat in self._variants(self.keys, self.vals)]
+        return [nested(flat) for flat in self._variants(self.keys, self.vals)]
 
     def print(self) -> None:
         """Print the grid: every key, its shorthand and its values, and the number of runs."""
@@ -328,6 +335,9 @@ class ExperimentGrid:
                     )
             if not callable(function):
                 raise SpinupError(f"an experiment must be a function, not {function!r}")
+            if self.origin and opens_a_run(function):
+                given = variant.get("logger_kwargs", {})
+                variant["logger_kwargs"] = {**given, "origin": self.origin}
             cells.append(Cell(name, function, variant.pop("seed", 0), variant))
         taken: set[tuple[str, int]] = set()
         places: set[str] = set()
@@ -603,7 +613,7 @@ def _pop(variant: dict[str, Any], key: str) -> Any:
     return value
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Convert `{'a:b': 1, 'a:c': 2}` to `{'a': {'b': 1, 'c': 2}}` without changing values."""
     nested: dict[str, Any] = {}
     for key, value in flat.items():
