@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -336,7 +335,7 @@ def _test_runs(settings: Any) -> int:
 def _estimate(study: Any, ready: cli.Plan) -> str:
     """Return the report of `--dry_run`: rungs, time, memory and the most disk space at once."""
     from spinup.cli import estimate
-    from spinup.utils.memory import available_memory, size_text
+    from spinup.utils.memory import size_text
 
     s = study.settings
     row = registry.get(s.algo.partition("_")[0])
@@ -382,13 +381,8 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         f"{estimate.duration(total / workers)} with {workers} worker{'s' * (workers > 1)}; "
         f"{size_text(workers * full.memory)} of buffers in memory, and at most "
         f"{size_text(int(peak))} on disk at once.",
+        *estimate.lacking(workers * full.memory, peak, study.folder),
         meter.basis() + " They are those of the default configuration.",
         "Nothing was created.",
     ]
-    free = shutil.disk_usage(estimate.existing(study.folder)).free
-    if peak > free:
-        lines.insert(-2, f"Warning: only {size_text(free)} is free on the disk of {study.folder}.")
-    available = available_memory()
-    if available is not None and workers * full.memory > available:
-        lines.insert(-2, f"Warning: only {size_text(available)} of memory is free.")
     return "\n".join(lines)
