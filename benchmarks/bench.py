@@ -30,9 +30,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT))
 
-import learn  # noqa: E402
+from benchmarks import learn  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 ZOO = ROOT / "zoo"
@@ -270,7 +270,7 @@ def main(argv=None):
         for seeds, rows in together.items():
             failed |= run(rows, seeds, args)
     if args.steps == STEPS:
-        from bench_page import write
+        from benchmarks.bench_page import write
 
         write()
     return int(failed)

@@ -3,9 +3,7 @@
 `python benchmarks/bench.py --page` writes it and its figures from `benchmarks/results/bench`.
 """
 
-import sys
-
-from bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, digest, preset, read
+from benchmarks.bench import EPISODES, EXCEPTIONS, MUJOCO, ROOT, TABLE, digest, preset, read
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 FIGURES = PAGE.with_name("figures")
@@ -189,7 +187,7 @@ def missing_commands(found):
 
 def study():
     """Return the lines about PPO's details, of the runs of ppo_study.py that are current."""
-    import ppo_study
+    from benchmarks import ppo_study
 
     runs = ppo_study.current(ppo_study.RESULTS)
     details = ppo_study.tables(runs, ppo_study.VARIANTS)
@@ -262,8 +260,7 @@ first one:
 def write():
     """Write the page and its figures."""
     PAGE.write_text(page(), encoding="utf-8")
-    sys.path.insert(0, str(FIGURES))
-    import make_figures
+    from docs.figures import make_figures
 
     for name, draw in make_figures.bench_figures().items():
         (FIGURES / f"{name}.svg").write_text(draw(), encoding="utf-8", newline="\n")

@@ -34,7 +34,9 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import learn
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import learn
 
 RESULTS = Path(__file__).parent / "results" / "corpus"
 MOST_WARNINGS = 0.05  # of the runs
@@ -119,9 +121,9 @@ def keep_findings(kept, findings):
 
 def examine_tables(kept):
     """Replace what the rules on tables found in a kept run; checkpoints are not there any more."""
-    from spinup_lab.doctor.catalogue import RULES
     from spinup_lab.doctor.examination import apply
     from spinup_lab.doctor.record import Record
+    from spinup_lab.doctor.rules import RULES
 
     found = apply(Record(kept), [rule for rule in RULES.values() if rule.tier == 1])
     old = json.loads((kept / "findings.json").read_text())

@@ -295,7 +295,7 @@ def load():
 
 def save(found):
     """Write the results, with what they were made with, in the order of the tables."""
-    import learn
+    from benchmarks import learn
 
     order = [f"{algo}/{REFERENCE}" for algo in BASES] + [detail.id for detail in DETAILS]
     document = {
@@ -413,5 +413,5 @@ def main():
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MKL_NUM_THREADS", "1")
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.exit(main())

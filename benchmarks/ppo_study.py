@@ -22,8 +22,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-import bench
-import learn
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import bench, learn
 
 RESULTS = bench.ROOT / "benchmarks" / "results" / "ppo_study.json"
 SEEDS = (10, 11, 12)

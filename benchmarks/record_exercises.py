@@ -22,9 +22,9 @@ from pathlib import Path
 from spinup.envs.make import env_maker
 from spinup_lab import bugs as zoo
 from spinup_lab.exercises import recorded
-from spinup_lab.exercises.catalogue import load
 from spinup_lab.exercises.exercise import resolve
 from spinup_lab.exercises.experiments import Experiment
+from spinup_lab.exercises.tasks import load
 
 # healthy runs -> algorithm, arguments, and the faults that are recorded with the same arguments
 CARTPOLE = {

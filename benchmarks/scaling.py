@@ -37,7 +37,7 @@ import numpy as np
 
 from spinup.parallel.launch import physical_cores
 from spinup.parallel.mpi import Shards, mpi_fork
-from spinup.utils.malloc import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "scaling.json"
@@ -203,8 +203,8 @@ def measure_averages(scale):
 def measure_work():
     """Seconds of an environment step, and of a gradient step as `fixed + per_row * rows`."""
     import torch
-    from speed import collect_rate  # beside this file
 
+    from benchmarks.speed import collect_rate
     from spinup.algos.pytorch.common.gradients import Adam
     from spinup.algos.pytorch.ppo import core
     from spinup.algos.pytorch.ppo.ppo import ppo_update
@@ -452,4 +452,5 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
     sys.exit(main())

@@ -21,11 +21,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import bench  # noqa: E402
-import learn  # noqa: E402
-import ppo_study  # noqa: E402
+from benchmarks import bench, learn, ppo_study
 
 RESULTS = bench.ROOT / "benchmarks" / "results" / "screen.json"
 SEEDS = (20, 21, 22, 23, 24, 25)

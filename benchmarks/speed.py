@@ -40,7 +40,7 @@ from spinup.algos.pytorch.common import acting
 from spinup.algos.pytorch.common.nets import MLPActorCritic, make_actor
 from spinup.algos.pytorch.common.user_acting import StepPolicy
 from spinup.algos.pytorch.ppo import ppo as ppo_module
-from spinup.utils.malloc import keep_freed_memory
+from spinup.utils.memory import keep_freed_memory
 
 TARGETS = {
     "HalfCheetah-v5 collect": 0.58,
@@ -183,7 +183,7 @@ def measure(rounds):
 
 def measure_backends(rounds):
     """The same of TensorFlow's algorithms relative to PyTorch's and SBX."""
-    import peers
+    from benchmarks import peers
 
     rates: dict[str, dict[str, list[float]]] = {}
     for algo in ("vpg", "ppo"):
@@ -260,4 +260,5 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.exit(main())

@@ -22,7 +22,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import learn
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import learn
 
 RESULTS = Path(__file__).parent / "results" / "twins"
 SEEDS = (100, 101, 102, 103, 104)  # no preset was chosen with them

@@ -28,9 +28,11 @@ from html import escape
 from pathlib import Path
 from posixpath import normpath, relpath
 
-import generated  # docs/generated.py
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from docs import generated  # noqa: E402
+
 DOCS = ROOT / "docs"
 BUILD = ROOT / "build/docs"  # `spinup docs` looks for its folder html
 

@@ -21,9 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "benchmarks/results/corpus"
 ALGORITHMS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT))
 
-import details  # noqa: E402, benchmarks/details.py
+from benchmarks import details  # noqa: E402
 
 UP = "../../../.."  # from a README to the top of the repository
 BINS = 20  # points per curve

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+sys.path.insert(0, str(ROOT))
 
-import galleries  # noqa: E402, docs/galleries.py
-
+from docs import galleries  # noqa: E402
 from spinup.exercises import zoo  # noqa: E402
 
 RESULTS = ROOT / "benchmarks/results"

@@ -16,7 +16,7 @@ from spinup.utils.errors import nearest
 if TYPE_CHECKING:  # for editors and type checkers; at run time, the registry resolves the names
     from spinup._exports import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Exported names -> the modules that define them.
 _HOMES = {

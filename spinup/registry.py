@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Package that failed to import -> package to install with pip.
 EXTRA_OF = {"tensorflow": "spinup[tf]", "mpi4py": "spinup[mpi]", "torch": "spinup"}
 
+GRAPH_SAVER = "spinup.algos.tf1.common.saver"  # imported by name from the logger, a layer below
+
 _REGISTERED: dict[str, Algorithm] = {}  # what this process has registered or loaded
 
 

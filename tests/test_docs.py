@@ -20,12 +20,13 @@ import spinup.policies.export
 import spinup.policies.play
 import spinup.quickstart
 import spinup_lab.commands.doctor
+from benchmarks import learn
 from spinup import SpinupError, registry, run
 from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.cli.usage import wants_help
 from spinup.envs import resolve_env_id
-from spinup_lab.exercises import catalogue, recorded
+from spinup_lab.exercises import recorded, tasks
 from spinup_lab.exercises.exercise import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,7 +94,7 @@ def exercise(words, monkeypatch):
     """Run a command of `spinup exercise` in an empty folder, where every answer is right."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
-        for kind in {type(task) for task in catalogue.load().values()}:
+        for kind in {type(task) for task in tasks.load().values()}:
             monkeypatch.setattr(kind, "check", lambda task, *a, **k: Result(task.id, 0))
         monkeypatch.setattr("builtins.input", lambda *a: "a")
         if words[0] == "check":
@@ -485,17 +486,8 @@ def test_pseudocode_lines_agree_with_the_code(name, backend):
     assert implemented[update] == list(range(int(said[1]), int(said[2] or said[1]) + 1))
 
 
-@pytest.fixture(scope="module")
-def learn():
-    """benchmarks/learn.py, a script and no module of the package."""
-    spec = importlib.util.spec_from_file_location("learn", ROOT / "benchmarks" / "learn.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @every_algorithm
-def test_expected_results_are_the_measured_gates_of_the_benchmark(name, backend, learn):
+def test_expected_results_are_the_measured_gates_of_the_benchmark(name, backend):
     part = section(readme(name, backend), "Expected results")
     rows, name = [], name if backend == "pytorch" else f"{name}_{backend}"
     gates = [gate for gate in learn.GATES + learn.ON_DEMAND if gate[0] == name]
@@ -521,7 +513,7 @@ def test_expected_results_are_the_measured_gates_of_the_benchmark(name, backend,
     assert f"benchmarks/results/learn/{learn.file_name(name, gates[0][1])}" in part
 
 
-def test_every_gate_has_a_preset_that_its_algorithm_accepts_and_that_divides_its_steps(learn):
+def test_every_gate_has_a_preset_that_its_algorithm_accepts_and_that_divides_its_steps():
     files = {learn.file_name(algo, env) for algo, env, *_ in learn.GATES}
     assert len(files) == len(learn.GATES)
     for algo, env, steps, _, _ in learn.GATES:

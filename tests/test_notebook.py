@@ -1,11 +1,12 @@
 """examples/spinup.ipynb: it runs from top to bottom, in a real kernel, and shows what it says."""
 
 import base64
-import os
 
 import nbclient
 import nbformat
 import pytest
+
+from tests.helpers.processes import environment
 
 
 @pytest.fixture(scope="module")
@@ -14,12 +15,11 @@ def stored(repo_root):
 
 
 @pytest.fixture(scope="module")
-def executed(stored, repo_root, tmp_path_factory):
+def executed(stored, tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.from_dict(stored)
     with pytest.MonkeyPatch.context() as patch:
-        paths = [str(repo_root), os.environ.get("PYTHONPATH", "")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(p for p in paths if p))
+        patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))  # no history of anyone's
         patch.delenv("MPLBACKEND", raising=False)
         client = nbclient.NotebookClient(

@@ -1,12 +1,13 @@
 """docs/notebooks: every notebook runs from top to bottom, in a real kernel."""
 
-import os
 import re
 from pathlib import Path
 
 import jupytext
 import nbclient
 import pytest
+
+from tests.helpers.processes import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs/notebooks"
@@ -21,8 +22,7 @@ def execute(file, folder, timeout=300):
     """Run a notebook in `folder`; nbclient raises what a cell raises."""
     notebook = jupytext.read(file, fmt="md:myst")
     with pytest.MonkeyPatch.context() as patch:
-        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(p for p in paths if p))
+        patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))  # no history of anyone's
         patch.delenv("MPLBACKEND", raising=False)  # the kernel shows figures inline
         nbclient.NotebookClient(

@@ -15,6 +15,7 @@ import pytest
 
 import spinup
 from spinup import registry
+from tests.helpers.processes import run_python
 
 try:
     import tomllib
@@ -33,14 +34,7 @@ def sdist(repo_root, tmp_path_factory):
         if path.is_file() and not path.name.startswith("."):
             shutil.copy(path, folder / "source")
     program = "import setuptools.build_meta as b; b.build_sdist('..')"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder / "source",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python("-c", program, cwd=folder / "source")
     (packed,) = folder.glob("spinup-*.tar.gz")
     with tarfile.open(packed) as archive:
         archive.extractall(folder, filter="data")
@@ -122,6 +116,7 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
     assert "spinup/py.typed" in wanted and "spinup/registry.py" in wanted
     assert "spinup/examples/pytorch/pg_math/1_simple_pg.py" in wanted
     assert "spinup/exercises/tf1/problem_set_2/exercise2_2.py" in wanted
+    assert "spinup_lab/exercises/sets/set04_ppo.toml" in wanted
     assert sorted(wanted - inside) == []
 
 
@@ -145,14 +140,7 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
         "assert spinup.run.main(['exercise', 'check', 'tools.linear_schedule']) == 1;"
         "sys.exit(spinup.run.main(['help']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-I", "-c", code, tmp_path, cwd=tmp_path)
     module, page, *_ = done.stdout.splitlines()
     assert module == str(tmp_path / "spinup" / "__init__.py")
     assert page == str(tmp_path / "spinup" / "manual" / "algorithms" / "ppo.html")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spinup_lab.exercises import catalogue as exercises
+from spinup_lab.exercises import tasks as exercises
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs/spinningup", "docs/learn")

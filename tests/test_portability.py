@@ -4,7 +4,6 @@ The library is developed on Linux. These tests take away what Windows or macOS d
 """
 
 import ast
-import subprocess
 import sys
 import types
 import warnings
@@ -14,6 +13,7 @@ import pytest
 
 from spinup.runs import signals
 from spinup.runs.storage import locks
+from tests.helpers.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(p for name in ("spinup", "spinup_lab") for p in (ROOT / name).rglob("*.py"))
@@ -149,10 +149,7 @@ def test_training_and_resuming_work_without_what_windows_does_not_have(tmp_path,
     script = tmp_path / "script.py"
     train = TRAIN if with_locks else "\n".join(TRAIN.splitlines()[:5])
     script.write_text(start + PREAMBLE + 'if __name__ == "__main__":' + indent(train))
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_python(script, cwd=tmp_path)
     rows = (tmp_path / "data" / "x" / "x_s0" / "progress.txt").read_text().splitlines()
     assert len(rows) == 1 + (3 if with_locks else 2)
     assert ("cannot be locked" in done.stderr) is not with_locks

@@ -3,23 +3,18 @@
 import ast
 import inspect
 import re
-import subprocess
-import sys
 
 import spinup
 from spinup import registry
+from tests.helpers.processes import run_python
 
 
 def checked(repo_root, tmp_path, source):
     """What mypy says about a program, line by line."""
     program = tmp_path / "program.py"
     program.write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(program)],
-        cwd=repo_root,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = run_python(
+        "-m", "mypy", "--config-file", "pyproject.toml", program, expect=None, cwd=repo_root
     )
     return [line for line in done.stdout.splitlines() if line.startswith(str(program))]
 

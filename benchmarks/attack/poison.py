@@ -214,7 +214,7 @@ def _warm(whole, folder):
 def _write_signed(path, tree):
     """Write JSON with the hash of itself, where the library expects one: a forger can do that."""
     from spinup.runs.storage.checkpoints import _render_manifest
-    from spinup.runs.storage.files import self_hash
+    from spinup.utils.files import self_hash
 
     if path.name == "manifest.json" and isinstance(tree, dict):
         tree.pop("manifest_sha256", None)

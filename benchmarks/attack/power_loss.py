@@ -219,7 +219,7 @@ def faults(run, disk, versions, policies):
     """Return what is wrong with a state after a power loss, and whether something was said."""
     from spinup.policies.saved import load_policy
     from spinup.runs.storage.checkpoints import load_checkpoint
-    from spinup.runs.storage.tables import TableHash, matches, read_record
+    from spinup.runs.storage.tables import Table, matches, read_record
     from spinup.utils.errors import SpinupError
 
     wrong, said = [], False
@@ -243,8 +243,9 @@ def faults(run, disk, versions, policies):
             wrong.append(f"{path.name} is not a checkpoint that the run saved")
         table = run / "progress.txt"
         try:
-            with open(table, "a") as file:
-                TableHash(str(table)).cut_back(file, table.stat().st_size, state["logger"])
+            opened = Table(str(table))
+            with opened.file:
+                opened.cut_back(state["logger"])
         except SpinupError as error:
             wrong.append(f"the table does not fit the checkpoint: {error}")
     try:

@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parent))
+sys.path.insert(0, str(FOLDER.parents[1]))
 
-import galleries  # noqa: E402, docs/galleries.py
+from docs import galleries  # noqa: E402
 
 RESULTS = FOLDER.parents[1] / "benchmarks/results"
 ALGORITHMS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")

@@ -60,9 +60,9 @@ def _check(env_id: str, steps: int, seed: int) -> int:
     for finding in found.findings:
         print()
         indent = 11
-        _print(f"  {_LABELS[finding.serious]}  {finding.what}.", indent)
-        _print(f"{' ' * indent}{finding.effect}.", indent)
-        _print(f"{' ' * indent}-> {finding.change}.", indent + 3)
+        _print(f"  {_LABELS[finding.serious]}  {finding.sentence}.", indent)
+        _print(f"{' ' * indent}{finding.why}.", indent)
+        _print(f"{' ' * indent}-> {finding.advice}.", indent + 3)
     return int(serious > 0)
 
 

@@ -25,8 +25,8 @@ from spinup.policies.activations import activation
 from spinup.runs.arguments import synonyms
 from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
 from spinup.runs.arguments.table import ARGUMENTS, described
+from spinup.utils.argparsing import parse_value
 from spinup.utils.errors import SpinupError, nearest
-from spinup.utils.literals import parse_value
 
 # Short and original names of flags -> the keys that they stand for.
 ALIASES = {
@@ -356,7 +356,8 @@ def kind_of(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]
 
     If the annotation names no type or several, the default determines it.
     """
-    members = _members(parameter.annotation)
+    union = typing.get_origin(parameter.annotation) in (typing.Union, types.UnionType)
+    members = typing.get_args(parameter.annotation) if union else (parameter.annotation,)
     literals = [typing.get_args(m) for m in members if typing.get_origin(m) is typing.Literal]
     words = tuple(word for literal in literals for word in literal)
     if (parameter.default is None or types.NoneType in members) and None not in words:
@@ -369,13 +370,6 @@ def kind_of(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]
     if len(kinds) != 1:
         kinds = {_kind(type(parameter.default))}
     return kinds.pop(), words
-
-
-def _members(annotation: Any) -> list[Any]:
-    """Return the members of a union, or the only one."""
-    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
-        return [annotation]
-    return [member for part in typing.get_args(annotation) for member in _members(part)]
 
 
 def _kind(annotation: Any) -> type | None:

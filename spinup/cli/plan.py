@@ -56,8 +56,8 @@ from spinup.runs.screen import OUTPUT_DIR
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
-from spinup.utils.json_objects import read_object
 from spinup.utils.memory import check_memory
+from spinup.utils.reading import read_object
 
 __all__ = [
     "NOT_FLAGS",

@@ -24,30 +24,14 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import error, register, spaces
-from gymnasium.spaces import Space
+from gymnasium import error as error
+from gymnasium import register as register
+from gymnasium import spaces as spaces
+from gymnasium.spaces import Space as Space
 
-from spinup.envs.adapter import Adapter, layers
+from spinup.envs.layers import Adapter, layers
 from spinup.envs.make import make_env
 from spinup.envs.old_interface import adapt_interface
-
-__all__ = [
-    "ActionWrapper",
-    "Env",
-    "ObservationWrapper",
-    "RewardWrapper",
-    "Space",
-    "Wrapper",
-    "envs",
-    "error",
-    "logger",
-    "make",
-    "register",
-    "spaces",
-    "spec",
-    "utils",
-    "wrappers",
-]
 
 __version__ = "0.21.0"  # of the interface
 
@@ -242,12 +226,6 @@ def _set_level(level: int) -> None:
     gymnasium.logger.min_level = level
 
 
-def _logger() -> ModuleType:
-    levels = {"DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "DISABLED": 50}
-    says = {"warn": gymnasium.logger.warn, "error": gymnasium.logger.error}
-    return _module("logger", set_level=_set_level, **says, **levels)
-
-
 class _Registry:
     """The registered environments, under the old names."""
 
@@ -261,7 +239,9 @@ class _Registry:
 
 
 wrappers = _module("wrappers", __getattr__=_wrapper)
-logger = _logger()
+_LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "DISABLED": 50}
+_SAYS = {"warn": gymnasium.logger.warn, "error": gymnasium.logger.error}
+logger = _module("logger", set_level=_set_level, **_SAYS, **_LEVELS)
 utils = _module(
     "utils",
     seeding=_module("utils.seeding", np_random=_np_random),
@@ -272,14 +252,8 @@ registration = _module(
     "envs.registration", register=register, make=make, spec=spec, registry=registry
 )
 envs = _module("envs", registration=registration, registry=registry)
-core = _module(
-    "core",
-    Env=Env,
-    Wrapper=Wrapper,
-    ObservationWrapper=ObservationWrapper,
-    RewardWrapper=RewardWrapper,
-    ActionWrapper=ActionWrapper,
-)
+_CLASSES = (Env, Wrapper, ObservationWrapper, RewardWrapper, ActionWrapper)
+core = _module("core", **{cls.__name__: cls for cls in _CLASSES})
 
 # What `spinup.compat.install` makes importable as `gym.<name>`.
 MODULES: dict[str, ModuleType] = {

@@ -4,53 +4,34 @@
     o, info = env.reset(seed=0)
     o2, r, terminated, truncated, info = env.step(a)
 
-There are two small wrappers, each applied only where it is needed:
+Two small wrappers are applied where they are needed, because a wrapper costs time on every step:
 
-- `InterfaceAdapter` (`spinup.envs.old_interface`) is for the old interface, where `step` returns
-  four values and `reset` returns only an observation and takes no seed, and for objects that are
-  not a `gymnasium.Env`.
-- `SpaceAdapter` (`spinup.envs.space_adapter`) converts observations to one float array (Discrete
-  to one-hot, Dict and others flattened) and numbers discrete actions from zero.
-
-An environment that needs neither is returned unchanged, because a wrapper costs time on every step.
+- `InterfaceAdapter` (`spinup.envs.old_interface`) for the old interface and for objects that are no
+  `gymnasium.Env`. It is inserted, in place, below those of Gymnasium's own wrappers (such as the
+  `TimeLimit` from `gymnasium.make`) that need the new interface.
+- `SpaceAdapter` (`spinup.envs.space_adapter`) converts observations to one float array (Discrete to
+  one-hot, Dict and others flattened) and numbers discrete actions from zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from spinup.envs.spaces import observation_fault
+from spinup.envs.layers import defining_class, is_trusted, layers
+from spinup.envs.spaces import is_flattened
 from spinup.utils.errors import SpinupError
-
-# Classes from these packages are known to have the new interface; users' classes are inspected.
-_TRUSTED_PACKAGES = ("gymnasium", "spinup")
-
-
-class Adapter:
-    """Marks the wrappers that `adapt_env` puts around an environment."""
 
 
 def adapt_env(env: Any) -> Any:
     """Return an environment with Gymnasium's interface, Box observations and zero-based actions.
 
-    Args:
-        env: a `gymnasium.Env`; an environment with the old interface; an object that has
-            `observation_space`, `action_space`, `reset` and `step`; or a `VectorEnv`, which is
-            returned unchanged.
-
-    Returns:
-        `env` itself if it needs no adapter, else a `gymnasium.Env` around it. If Gymnasium's own
-        wrappers (such as the `TimeLimit` from `gymnasium.make`) surround an environment that may
-        have the old interface, the adapter is inserted below them, in place.
-
-    Raises:
-        SpinupError: `env` is not an environment.
+    `env` is a `gymnasium.Env`, an environment with the old interface, or an object that has
+    `observation_space`, `action_space`, `reset` and `step`. A `VectorEnv`, and an environment that
+    needs no adapter, is returned unchanged. Raises SpinupError for anything else.
     """
     if isinstance(env, VectorEnv):
         return env
@@ -59,24 +40,11 @@ def adapt_env(env: Any) -> Any:
         from spinup.envs.old_interface import adapt_interface
 
         env = adapt_interface(env)
-    if _needs_space_adapter(env.observation_space, env.action_space):
+    if is_flattened(env.observation_space) or np.any(getattr(env.action_space, "start", 0)):
         from spinup.envs.space_adapter import SpaceAdapter
 
         env = SpaceAdapter(env)
     return env
-
-
-def layers(env: Any) -> Iterator[Any]:
-    """Yield `env` and everything it wraps, from the outside in, including adapters."""
-    while env is not None:
-        yield env
-        if isinstance(env, gymnasium.Wrapper | Adapter):
-            env = env.env  # type: ignore[union-attr]
-        elif isinstance(env, gymnasium.Env | VectorEnv):
-            return  # a base environment may have an unrelated attribute `env`
-        else:
-            inner = getattr(env, "env", None)
-            env = inner if hasattr(inner, "step") and hasattr(inner, "reset") else None
 
 
 def _check_is_env(env: Any) -> None:
@@ -103,29 +71,3 @@ def _is_modern(layer: Any) -> bool:
     return isinstance(layer, gymnasium.Env) and all(
         is_trusted(defining_class(type(layer), method)) for method in ("reset", "step")
     )
-
-
-def is_trusted(cls: type) -> bool:
-    """Return whether a class is from a package whose classes have the new interface."""
-    package, _, rest = cls.__module__.partition(".")
-    return package in _TRUSTED_PACKAGES and not rest.startswith("compat")  # the old interface
-
-
-def defining_class(cls: type, method: str) -> type:
-    """Return the class, among `cls` and its bases, that defines a method."""
-    return next(base for base in cls.__mro__ if method in vars(base))
-
-
-def _needs_space_adapter(observation_space: spaces.Space, action_space: spaces.Space) -> bool:
-    discrete = isinstance(action_space, spaces.Discrete | spaces.MultiDiscrete)
-    if discrete and np.any(action_space.start):  # type: ignore[attr-defined]
-        return True
-    return is_flattened(observation_space)
-
-
-def is_flattened(space: spaces.Space) -> bool:
-    """Return whether `SpaceAdapter` converts this space's observations to one array."""
-    if isinstance(space, spaces.Box):
-        return space.shape == ()
-    # Spaces unsuitable for networks (Text, Graph) are rejected by `check_spaces` with a message.
-    return observation_fault(space) is None

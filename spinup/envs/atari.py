@@ -19,7 +19,7 @@ One environment is a vector of one, so that training and testing see the same bi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -29,8 +29,8 @@ from ale_py.roms import get_all_rom_ids, get_rom_path
 from gymnasium.utils import EzPickle
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from spinup.envs.adapter import layers
 from spinup.envs.game_arguments import check_count, check_flag, check_probability
+from spinup.envs.layers import layers
 from spinup.parallel.launch import physical_cores
 from spinup.parallel.mpi import num_procs, proc_id
 from spinup.utils.errors import SpinupError, nearest
@@ -168,12 +168,11 @@ class Atari(gymnasium.Env, EzPickle):
     def streams(
         self,
         env: gymnasium.Env,
-        num_envs: int,
-        seeds: Callable[[int], np.random.SeedSequence],
+        seeds: Sequence[np.random.SeedSequence],
         max_ep_len: int,
         num_threads: int | None,
     ) -> Any:
-        """Return `num_envs` streams of games to train on, played by one vector environment.
+        """Return a stream of games to train on per seed, played by one vector environment.
 
         None if `env`, which is this environment in its wrappers, is in one that could change
         something: it is then stepped like any other environment.
@@ -192,8 +191,8 @@ class Atari(gymnasium.Env, EzPickle):
 
         limits = [int(x._max_episode_steps) for x in outer if isinstance(x, TimeLimit)]
         return MaskedStreams(
-            self.vector(num_envs, num_threads),
-            [seeds(i) for i in range(num_envs)],
+            self.vector(len(seeds), num_threads),
+            seeds,
             max_ep_len,
             single=env,
             time_limit=min(limits, default=None),

@@ -4,27 +4,29 @@
 
 Until `STEPS` steps have been checked, two attributes stand in for an environment's `reset`
 and `step`. Then they are deleted, so that the rest of the run costs nothing. `spinup.envs.checking`
-looks at a whole environment; this module catches what would end in a traceback, or in a loss that
-is not a number.
+looks at a whole environment, and uses these checks; in a run, they catch what would end in a
+traceback, or in a loss that is not a number.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.adapter import is_trusted
+from spinup.envs.findings import Finding, finding
+from spinup.envs.layers import is_trusted
 from spinup.envs.space_adapter import SpaceAdapter
 from spinup.envs.spaces import name_of
 from spinup.utils.errors import SpinupError
 from spinup.utils.serialization_utils import short_repr
 
-__all__ = ["STEPS", "ReturnFault", "cause_of", "check_first_steps", "hook"]
+__all__ = ["STEPS", "ReturnFault", "cause_of", "check_first_steps", "hook", "unhook"]
 
 STEPS = 100
 
@@ -38,35 +40,58 @@ def check_first_steps(streams: Sequence[Any], name: str, steps: int = STEPS) -> 
 
     `name` is the environment's class, for messages.
     """
-    warned: set[str] = set()  # one warning of a kind is enough, however many environments there are
+    warned: set[str] = set()  # one warning per part is enough, however many environments there are
     for stream in streams:
         for env in getattr(stream, "envs", None) or [stream.env]:
-            hook(env, name, steps, warned)
+            hook(env, name, steps, functools.partial(_stop_or_warn, warned))
 
 
-def hook(env: Any, name: str, steps: int, warned: set[str]) -> None:
-    """Replace an environment's `reset` and `step` by checked ones, for `steps` steps."""
-    inner = env.env if isinstance(env, SpaceAdapter) else env  # see what the user's code returns
+def _stop_or_warn(warned: set[str], findings: Sequence[Finding]) -> None:
+    """Report to a run: raise the first error, or warn."""
+    for found in sorted(findings, key=lambda found: not found.serious):
+        text = f"{found.sentence}: {found.advice[0].lower()}{found.advice[1:]}"
+        if found.serious:
+            raise ReturnFault(text)
+        if found.part not in warned:
+            warned.add(found.part)
+            warnings.warn(text, stacklevel=4)
+
+
+def hook(env: Any, name: str, steps: int, report: Callable[[list[Finding]], None]) -> None:
+    """Replace an environment's `reset` and `step` by checked ones, for `steps` steps.
+
+    `report` gets what is wrong with a result, and must raise an exception if there is an error.
+    """
+    inner = _hooked(env)
     if not hasattr(inner, "__dict__") or {"reset", "step"} & set(vars(inner)):
         return
-    checked = _FirstSteps(inner, name, steps, warned)
+    checked = _FirstSteps(inner, name, steps, report)
     vars(inner).update(reset=checked.reset, step=checked.step)
+
+
+def unhook(env: Any) -> None:
+    """Undo `hook`."""
+    for method in ("reset", "step"):
+        vars(_hooked(env)).pop(method, None)
+
+
+def _hooked(env: Any) -> Any:
+    return env.env if isinstance(env, SpaceAdapter) else env  # see what the user's code returns
 
 
 class _FirstSteps:
     """Stands in for the methods of one environment; a class, so that the pair can be pickled."""
 
-    def __init__(self, env: Any, name: str, steps: int, warned: set[str]):
-        self.env, self.name, self.left, self.warned = env, name, steps, warned
+    def __init__(self, env: Any, name: str, steps: int, report: Callable[[list[Finding]], None]):
+        self.env, self.name, self.left, self._report = env, name, steps, report
         self.taken = 0
-        self.count = getattr(env, "num_envs", None)  # of a vector environment
         # Nobody can mend the bounds of Gymnasium's own environments; some of them exceed theirs.
         self.strict = not is_trusted(type(getattr(env, "unwrapped", env)))
 
     def reset(self, **kwargs: Any) -> Any:
         """Reset the environment and check the result."""
         result = type(self.env).reset(self.env, **kwargs)
-        self._check_pair(result)
+        self._check(_check_reset(self.env, f"{self.name}.reset returned", result))
         return result
 
     def step(self, action: Any) -> Any:
@@ -74,88 +99,70 @@ class _FirstSteps:
         result = type(self.env).step(self.env, action)
         self.taken += 1
         if np.isfinite(np.asarray(action, dtype=np.float64)).all():  # else the policy is at fault
-            self._check_step(result)
+            said = f"{self.name}.step (step {self.taken}) returned"
+            self._check(_check_step(self.env, said, result))
         if self.taken >= self.left:
-            for method in ("reset", "step"):
-                vars(self.env).pop(method, None)
+            unhook(self.env)
         return result
 
-    def _check_pair(self, result: Any) -> None:
-        said = f"{self.name}.reset returned"
-        if not isinstance(result, tuple | list) or len(result) != 2:
-            raise ReturnFault(
-                f"{said} {_shown(result)}: return an observation and a dict, as in obs, {{}}"
-            )
-        self._check_obs(said, result[0])
-        self._check_info(said, result[1])
-
-    def _check_step(self, result: Any) -> None:
-        said = f"{self.name}.step (step {self.taken}) returned"
-        if not isinstance(result, tuple | list) or len(result) != 5:
-            raise ReturnFault(
-                f"{said} {_shown(result)}: return obs, reward, terminated, truncated, info"
-            )
-        obs, rew, terminated, truncated, info = result
-        self._check_obs(said, obs)
-        fault = _reward_fault(rew, self.count)
-        fault = fault or _flag_fault("terminated", terminated, self.count)
-        fault = fault or _flag_fault("truncated", truncated, self.count)
-        if fault:
-            raise ReturnFault(f"{said} {fault}")
-        self._check_info(said, info)
-
-    def _check_obs(self, said: str, obs: Any) -> None:
-        found = list(observation_faults(self.env.observation_space, obs))
-        for fault in found:
-            if fault.serious:
-                raise ReturnFault(f"{said} {fault.text}")
-        if found and self.strict:
-            self._warn("observation", f"{said} {found[0].text}")
-
-    def _check_info(self, said: str, info: Any) -> None:
-        if not isinstance(info, dict):
-            text = f"{said} an info that is {_shown(info)}: return a dict, such as {{}}"
-            self._warn("info", text)
-
-    def _warn(self, kind: str, text: str) -> None:
-        if kind not in self.warned:
-            self.warned.add(kind)
-            warnings.warn(text, stacklevel=4)
+    def _check(self, findings: Iterator[Finding]) -> None:
+        self._report([f for f in findings if self.strict or f.serious or f.part == "info"])
 
 
 # ---------------------------------------------------------------------------------------------
-# Faults, as the end of a sentence that begins with "X.step returned"
+# What is wrong with a result. Each sentence begins with `said`, "X.step (step 3) returned".
 # ---------------------------------------------------------------------------------------------
 
 
-class Fault(NamedTuple):
-    """What is wrong with an observation; if it is not `serious`, training can continue."""
+def _check_reset(env: Any, said: str, result: Any) -> Iterator[Finding]:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        yield finding("reset result", said=said, given=_shown(result))
+        return
+    obs, info = result
+    yield from _check_observation(env.observation_space, said, obs)
+    yield from _check_info(said, info)
 
-    text: str
-    serious: bool = True
+
+def _check_step(env: Any, said: str, result: Any) -> Iterator[Finding]:
+    if not isinstance(result, tuple | list) or len(result) != 5:
+        yield finding("step result", said=said, given=_shown(result))
+        return
+    obs, rew, terminated, truncated, info = result
+    count = getattr(env, "num_envs", None)  # of a vector environment
+    yield from _check_observation(env.observation_space, said, obs)
+    yield from _check_reward(said, rew, count)
+    yield from _check_flag(said, "terminated", terminated, count)
+    yield from _check_flag(said, "truncated", truncated, count)
+    yield from _check_info(said, info)
 
 
-def observation_faults(space: Any, obs: Any, what: str = "an observation") -> Iterator[Fault]:
+def _check_info(said: str, info: Any) -> Iterator[Finding]:
+    if not isinstance(info, dict):
+        yield finding("info", said=said, given=_shown(info))
+
+
+def _check_observation(
+    space: Any, said: str, obs: Any, what: str = "an observation"
+) -> Iterator[Finding]:
     """Yield what is wrong with an observation; `what` names it, or a part of one."""
+    found = functools.partial(finding, said=said, what=what)
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             given = f"a dict of {sorted(map(str, obs))}" if isinstance(obs, dict) else _shown(obs)
-            yield Fault(f"{what} that is {given}: return a dict of {sorted(space.spaces)}")
+            yield found("keys", given=given, keys=sorted(space.spaces))
             return
         for key, part in space.spaces.items():
-            yield from observation_faults(part, obs[key], f"{what} whose {key!r} is")
+            yield from _check_observation(part, said, obs[key], f"{what} whose {key!r} is")
     elif isinstance(space, spaces.Tuple):
         if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
-            yield Fault(f"{what} that is {_shown(obs)}: return a tuple of {len(space.spaces)}")
+            yield found("tuple", given=_shown(obs), count=len(space.spaces))
             return
         for i, part in enumerate(space.spaces):
-            yield from observation_faults(part, obs[i], f"{what} whose element {i} is")
+            yield from _check_observation(part, said, obs[i], f"{what} whose element {i} is")
     elif isinstance(space, spaces.Box):
-        fault = _box_fault(space, obs, what)
-        if fault is not None:
-            yield fault
+        yield from _check_array(space, obs, found)
     elif not _contains(space, obs):
-        yield Fault(f"{what} {_value(obs)}, which is not in {name_of(space)}: correct one of them")
+        yield found("member", given=_value(obs), space=name_of(space))
 
 
 def _contains(space: Any, obs: Any) -> bool:
@@ -166,25 +173,21 @@ def _contains(space: Any, obs: Any) -> bool:
         return False
 
 
-def _box_fault(space: spaces.Box, obs: Any, what: str) -> Fault | None:
-    if obs is None:
-        return Fault(f"None as {what}: return an array of shape {space.shape}")
+def _check_array(space: spaces.Box, obs: Any, found: Callable[..., Finding]) -> Iterator[Finding]:
+    shape = space.shape
     try:
         array = np.asarray(obs)
     except (TypeError, ValueError):  # rows of different lengths
         array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        return Fault(
-            f"{what} that is {_shown(obs)}, which is not an array of numbers: return an array of "
-            f"shape {space.shape}"
-        )
-    if array.shape != space.shape:
-        return Fault(
-            f"{what} of shape {array.shape}, but the observation_space has the shape "
-            f"{space.shape}: make the two agree",
-            serious=not _can_be_copied(array, space.shape),
-        )
-    return _value_fault(space, array, what) or _bound_fault(space, array, what)
+    if obs is None:
+        yield found("none", shape=shape)
+    elif array.dtype.kind not in "biuf":
+        yield found("numbers", given=_shown(obs), shape=shape)
+    elif array.shape != shape:
+        name = "copied" if _can_be_copied(array, shape) else "shape"
+        yield found(name, given=array.shape, shape=shape)
+    else:
+        yield from _check_values(space, array, found)
 
 
 def _can_be_copied(array: np.ndarray, shape: tuple[int, ...]) -> bool:
@@ -197,42 +200,26 @@ def _can_be_copied(array: np.ndarray, shape: tuple[int, ...]) -> bool:
     return array.size == math.prod(shape) and array.shape[-len(shape) :] == shape
 
 
-def _value_fault(space: spaces.Box, array: np.ndarray, what: str) -> Fault | None:
-    """Return the first value that is not finite, or that the space's dtype cannot hold."""
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        place = "" if array.ndim == 0 else f" in element {_index(bad[0])}"
-        return Fault(
-            f"{what} with {array[tuple(bad[0])]}{place}: look for a division by zero, or for a "
-            "value that is never set"
-        )
-    if np.issubdtype(space.dtype, np.floating):
-        return None
-    with np.errstate(invalid="ignore"):
-        lost = np.argwhere(array.astype(space.dtype) != array)
-    if not len(lost):
-        return None
-    return Fault(
-        f"{what} with the {array.dtype} value {array[tuple(lost[0])]:g}, which the "
-        f"observation_space's dtype {space.dtype} cannot hold: give the space dtype=np.float32 "
-        "and its bounds"
-    )
-
-
-def _bound_fault(space: spaces.Box, array: np.ndarray, what: str) -> Fault | None:
-    with np.errstate(over="ignore"):
+def _check_values(
+    space: spaces.Box, array: np.ndarray, found: Callable[..., Finding]
+) -> Iterator[Finding]:
+    """Yield the first value that is not finite, that the dtype cannot hold, or out of bounds."""
+    with np.errstate(invalid="ignore", over="ignore"):
         wide = array.astype(np.float64)
         slack = 1e-5 * np.maximum(1.0, np.abs(wide))
+        bad = np.argwhere(~np.isfinite(array))
+        lost = np.argwhere(array.astype(space.dtype) != array)
         outside = np.argwhere((wide < space.low - slack) | (wide > space.high + slack))
-    if not len(outside):
-        return None
-    i = tuple(outside[0])
-    return Fault(
-        f"{what} outside its space: element {_index(outside[0])} is {wide[i]:g}, and the space has "
-        f"[{space.low[i]:g}, {space.high[i]:g}] there: correct the bounds, because wrappers and "
-        "readers rely on them (training continues)",
-        serious=False,
-    )
+    if len(bad):
+        place = f" in element {_index(bad[0])}" if array.ndim else ""
+        yield found("value", value=array[tuple(bad[0])], place=place)
+    elif len(lost) and not np.issubdtype(space.dtype, np.floating):
+        value = array[tuple(lost[0])]
+        yield found("dtype", given=array.dtype, value=value, dtype=space.dtype)
+    elif len(outside):
+        i = tuple(outside[0])
+        low, high = space.low[i], space.high[i]
+        yield found("outside", place=_index(outside[0]), value=wide[i], low=low, high=high)
 
 
 def _index(place: np.ndarray) -> str:
@@ -240,33 +227,30 @@ def _index(place: np.ndarray) -> str:
     return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
 
 
-def _reward_fault(rew: Any, count: int | None) -> str | None:
-    if rew is None:
-        return "the reward None: return a number, such as 0.0"
+def _check_reward(said: str, rew: Any, count: int | None) -> Iterator[Finding]:
+    """Yield what is wrong with a reward, or with those of a vector of `count` environments."""
     try:
         array = np.asarray(rew, dtype=np.float64)
     except (TypeError, ValueError):
-        return f"the reward {_value(rew)}, which is not a number: return one, such as 0.0"
-    if count is None and array.size != 1:
-        return f"a reward of shape {array.shape}: return one number, such as its sum"
-    if count is not None and array.shape != (count,):
-        return f"rewards of shape {array.shape}: return one per environment, of shape ({count},)"
-    if not np.isfinite(array).all():
-        return f"the reward {_value(rew)}: return a finite number"
-    return None
+        yield finding("no number", said=said, value=_value(rew))
+        return
+    if rew is None:
+        yield finding("no reward", said=said)
+    elif count is None and array.size != 1:
+        yield finding("one reward", said=said, shape=array.shape)
+    elif count is not None and array.shape != (count,):
+        yield finding("rewards", said=said, shape=array.shape, count=count)
+    elif not np.isfinite(array).all():
+        yield finding("infinite reward", said=said, value=_value(rew))
 
 
-def _flag_fault(name: str, flag: Any, count: int | None) -> str | None:
+def _check_flag(said: str, name: str, flag: Any, count: int | None) -> Iterator[Finding]:
     array = np.asarray(flag)
     if count is not None:
-        if array.shape == (count,) and array.dtype.kind == "b":
-            return None
-        return f"{name}={_value(flag)}: return an array of {count} booleans"
-    if array.size == 1 and (
-        array.dtype.kind == "b" or (array.dtype.kind in "iu" and array in (0, 1))
-    ):
-        return None
-    return f"{name}={_value(flag)}: return True or False"
+        if array.shape != (count,) or array.dtype.kind != "b":
+            yield finding("flags", said=said, name=name, value=_value(flag), count=count)
+    elif array.size != 1 or array.dtype.kind not in "biu" or array not in (0, 1):
+        yield finding("flag", said=said, name=name, value=_value(flag))
 
 
 def _value(value: Any) -> str:

@@ -22,7 +22,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from spinup.envs.adapter import adapt_env, layers
+from spinup.envs.adapter import adapt_env
+from spinup.envs.layers import layers
 from spinup.envs.space_adapter import SpaceAdapter
 from spinup.utils.errors import SpinupError
 

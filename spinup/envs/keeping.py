@@ -13,8 +13,7 @@ import inspect
 import sys
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -22,24 +21,21 @@ import numpy as np
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import vector
 
-from spinup.envs.adapter import layers
+from spinup.envs.layers import layers
 from spinup.utils.seeding import global_state, same_global_state, set_global_state
 
 __all__ = ["Kept"]
 
-# The attributes of Gymnasium's wrappers that a reset does not set; not every version has them all.
-_NORMALIZED = ("obs_rms", "return_rms", "discounted_reward", "_update_running_mean")
-_VECTOR_ONLY = ("accumulated_reward", "_prev_dones")
-_COUNTED = ("episode_count", "return_queue", "length_queue", "time_queue")
-_ATTRIBUTES: Mapping[type, tuple[str, ...]] = MappingProxyType(
-    {
-        gymnasium.wrappers.NormalizeObservation: _NORMALIZED,
-        gymnasium.wrappers.NormalizeReward: _NORMALIZED,
-        gymnasium.wrappers.RecordEpisodeStatistics: _COUNTED,
-        vector.NormalizeObservation: _NORMALIZED,
-        vector.NormalizeReward: (*_NORMALIZED, *_VECTOR_ONLY),
-        vector.RecordEpisodeStatistics: _COUNTED,
-    }
+# Gymnasium's wrappers that keep something, and the attributes that a reset does not set.
+_KEEPERS = tuple(
+    getattr(module, name)
+    for module in (gymnasium.wrappers, vector)
+    for name in ("NormalizeObservation", "NormalizeReward", "RecordEpisodeStatistics")
+)
+_ATTRIBUTES = (
+    *("obs_rms", "return_rms", "discounted_reward", "accumulated_reward"),
+    *("_update_running_mean", "_prev_dones"),
+    *("episode_count", "return_queue", "length_queue", "time_queue"),
 )
 _METHODS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
 # Copying the global RNGs takes as long as several steps of a small environment, so it stops after
@@ -124,8 +120,7 @@ class _Layer:
     def __init__(self, layer: Any):
         self.layer, self.name = layer, type(layer).__name__
         self.methods = _methods(layer)
-        names = next((n for cls, n in _ATTRIBUTES.items() if isinstance(layer, cls)), ())
-        self.attributes = [name for name in names if hasattr(layer, name)]
+        self.attributes = [] if self.methods else [n for n in _ATTRIBUTES if n in vars(layer)]
         self.works = True
 
     def read(self, early: bool) -> Any:
@@ -189,7 +184,7 @@ def _all_layers(env: Any) -> Iterator[Any]:
 
 
 def _is_keeper(layer: Any) -> bool:
-    return isinstance(layer, tuple(_ATTRIBUTES)) or _methods(layer) is not None
+    return isinstance(layer, _KEEPERS) or _methods(layer) is not None
 
 
 def _methods(layer: Any) -> tuple[str, str] | None:

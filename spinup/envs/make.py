@@ -23,6 +23,7 @@ from gymnasium import error
 from gymnasium.envs.registration import EnvSpec, load_env_creator, parse_env_id
 
 from spinup.utils.errors import SpinupError, check_name, nearest
+from spinup.utils.importing import installed_only
 
 __all__ = ["env_fn_of", "env_maker", "make_env", "resolve_env_id"]
 
@@ -75,8 +76,8 @@ def make_env(
     first = resolved.rpartition(":")[2]
     # The versions to try: the resolved one, then newer ones, newest first.
     spec = gymnasium.registry[first]
-    newer = [v for v in _versions(spec.namespace, spec.name) if v > (spec.version or 0)]
-    ids = [first] + [_join(spec.namespace, spec.name, v) for v in reversed(newer)]
+    newer = [s.id for s in _versions(spec.namespace, spec.name) if s.version > (spec.version or 0)]
+    ids = [first, *reversed(newer)]
 
     failures: list[ImportError | error.Error] = []
     for made_id in ids:
@@ -166,11 +167,11 @@ def resolve_env_id(env_id: str) -> str:
         versions = _versions(namespace, name)
     if name_part in gymnasium.registry and not _is_stub(gymnasium.registry[name_part]):
         return env_id
-    working = [v for v in versions if not _is_stub(gymnasium.registry[_join(namespace, name, v)])]
+    working = [spec for spec in versions if not _is_stub(spec)]
     # A version above the newest never existed: it is a mistake, not an old ID.
-    if working and (version is None or version < working[-1]):
-        return module + colon + _join(namespace, name, working[-1])
-    _raise_unknown(env_id, name_part, working and _join(namespace, name, working[-1]))
+    if working and (version is None or version < working[-1].version):
+        return module + colon + working[-1].id
+    _raise_unknown(env_id, name_part, working and working[-1].id)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,17 +179,10 @@ def resolve_env_id(env_id: str) -> str:
 # ---------------------------------------------------------------------------------------------
 
 
-def _versions(namespace: str | None, name: str) -> list[int]:
-    """Return an environment's registered versions, oldest first."""
-    return sorted(
-        spec.version
-        for spec in gymnasium.registry.values()
-        if spec.namespace == namespace and spec.name == name and spec.version is not None
-    )
-
-
-def _join(namespace: str | None, name: str, version: int) -> str:
-    return f"{namespace}/{name}-v{version}" if namespace else f"{name}-v{version}"
+def _versions(namespace: str | None, name: str) -> list[Any]:
+    """Return the registered versions of an environment, oldest first."""
+    specs = [s for s in gymnasium.registry.values() if (s.namespace, s.name) == (namespace, name)]
+    return sorted((s for s in specs if s.version is not None), key=lambda spec: spec.version)
 
 
 def _is_stub(spec: EnvSpec) -> bool:
@@ -226,8 +220,6 @@ def import_providers(env_id: str, others: bool = True) -> None:
     If `others`, import the other packages that are installed, too: `env_id` is only part of an ID.
     A saved policy may name the ID, so a file in the working directory does not count as a package.
     """
-    from spinup.utils.importing import installed_only
-
     for pattern, module, install in _PROVIDERS:
         needed = pattern.fullmatch(env_id)
         if needed or others:
@@ -321,8 +313,8 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
     text = str(failure)
     entry = gymnasium.registry[env_id].entry_point
     entry = _REPLACED.get(str(entry), entry)
-    creator = load_env_creator(entry) if isinstance(entry, str) else entry
-    known = _parameters(creator)
+    creator: Any = load_env_creator(entry) if isinstance(entry, str) else entry
+    known = list(inspect.signature(creator).parameters)
     unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)
     if unexpected and unexpected[1] in kwargs:
         name = unexpected[1]
@@ -343,13 +335,6 @@ def _raise_bad_kwargs(env_id: str, kwargs: dict[str, Any], failure: TypeError) -
             "that makes it, and it will be adapted"
         ) from failure
     raise failure
-
-
-def _parameters(creator: Any) -> list[str]:
-    try:
-        return list(inspect.signature(creator).parameters)
-    except (TypeError, ValueError):
-        return []
 
 
 def _raise_missing_dependency(

@@ -22,7 +22,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.adapter import Adapter, defining_class, is_trusted, layers
+from spinup.envs.layers import Adapter, defining_class, is_trusted, layers
 from spinup.envs.spaces import name_of
 from spinup.utils.errors import SpinupError
 
@@ -69,14 +69,14 @@ def _keeps_interface(cls: type) -> bool:
     every `return` of `step` has five. Answering False is always safe: the only effect is a wrapper,
     which inspects the results.
     """
-    for method, size in (("reset", 2), ("step", 5)):
+    for method, size, names in (("reset", 2, ("seed", "options")), ("step", 5, ())):
         owner = defining_class(cls, method)
-        if not is_trusted(owner) and not _returns_tuples_of(vars(owner)[method], size):
+        function = vars(owner)[method]
+        if not is_trusted(owner) and not (
+            _returns_tuples_of(function, size) and all(_accepts(function, name) for name in names)
+        ):
             return False
-    owner = defining_class(cls, "reset")
-    return is_trusted(owner) or all(
-        _accepts(vars(owner)["reset"], name) for name in ("seed", "options")
-    )
+    return True
 
 
 def _returns_tuples_of(function: Any, size: int) -> bool:
@@ -150,7 +150,6 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
         self.action_space = convert_space(env.action_space)
         self.metadata = getattr(env, "metadata", None) or {"render_modes": []}
         self.render_mode = getattr(env, "render_mode", None)
-        self._cls: Any = type(env)
         self._takes = {name: _accepts(env.reset, name) for name in ("seed", "options")}
         if not isinstance(env, gymnasium.Env):
             self._warn(_OLD)
@@ -223,41 +222,32 @@ class InterfaceAdapter(Adapter, gymnasium.Env):
             close()
 
     def _warn(self, what: str) -> None:
-        _warn_once(self._cls, what)
+        cls: Any = type(self.env)
+        _warn_once(cls, what)
 
     def _seeded_reset(self, seed: int | None, options: dict[str, Any] | None) -> Any:
-        if options is not None and not self._takes["options"]:
-            self._warn(_NO_OPTIONS)
-        wanted = {"seed": seed, "options": options}
-        kwargs = {k: v for k, v in wanted.items() if v is not None and self._takes[k]}
-        if seed is not None:
-            seed_method = self._seed_method()
-            if seed_method is not None:
-                seed_method(int(seed) % 2**31)
-            elif "seed" not in kwargs:
-                self._warn(_UNSEEDED)
-        return self._call_reset(kwargs)
-
-    def _call_reset(self, kwargs: dict[str, Any]) -> Any:
-        """Call `reset(**kwargs)`, dropping arguments that are not accepted.
+        """Reset with those arguments that are accepted, and warn about the others.
 
         A wrapper with `reset(**kwargs)` accepts everything and passes it to an environment that may
         accept nothing.
         """
+        given = {"seed": seed, "options": options}
+        given = {name: value for name, value in given.items() if value is not None}
+        seed_method = self._seed_method()
+        if seed is not None and seed_method is not None:
+            seed_method(int(seed) % 2**31)
         while True:
+            if "options" in given and not self._takes["options"]:
+                self._warn(_NO_OPTIONS)
+            if "seed" in given and not self._takes["seed"] and seed_method is None:
+                self._warn(_UNSEEDED)
             try:
-                return self.env.reset(**kwargs)
+                return self.env.reset(**{k: v for k, v in given.items() if self._takes[k]})
             except TypeError as error:
                 refused = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-                if refused is None or refused[1] not in kwargs:
+                if refused is None or not (refused[1] in given and self._takes[refused[1]]):
                     raise
-                name = refused[1]
-            self._takes[name] = False
-            kwargs = {k: v for k, v in kwargs.items() if k != name}
-            if name == "options":
-                self._warn(_NO_OPTIONS)
-            elif self._seed_method() is None:
-                self._warn(_UNSEEDED)
+            self._takes[refused[1]] = False
 
     def _seed_method(self) -> Callable[[int], Any] | None:
         """Return the outermost `seed` in the stack: Gymnasium's wrappers do not forward it."""

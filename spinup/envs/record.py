@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from spinup.envs.adapter import Adapter, layers
+from spinup.envs.layers import Adapter, layers
 
 __all__ = ["env_record", "is_plain", "wrapper_records"]
 
@@ -43,14 +44,9 @@ def env_record(env: Any) -> dict[str, Any]:
     # the base environment.
     spec = getattr(base, "spec", None)
     requested = getattr(base, "_spinup_requested_id", None)
-    kwargs = getattr(spec, "kwargs", None)
-    if kwargs is None:
-        kwargs = getattr(spec, "_kwargs", None)  # the attribute's name in old gym
-    exact = None
+    kwargs = getattr(spec, "kwargs", getattr(spec, "_kwargs", None))  # the name in old gym
     if kwargs is not None:
         kwargs = {str(k): v for k, v in dict(kwargs).items() if k != "render_mode"}
-        exact = all(is_plain(v) for v in kwargs.values())
-        kwargs = {k: _to_json(v) for k, v in kwargs.items()}
     limits = [getattr(layer, "_max_episode_steps", None) for layer in stack]
     limits.append(getattr(spec, "max_episode_steps", None))
     cls = type(base)
@@ -60,8 +56,8 @@ def env_record(env: Any) -> dict[str, Any]:
         "id": getattr(spec, "id", None),
         "requested_id": requested,
         "module": (requested or "").rpartition(":")[0] or None,
-        "kwargs": kwargs,
-        "exact_kwargs": exact,
+        "kwargs": _to_json(kwargs),
+        "exact_kwargs": None if kwargs is None else is_plain(kwargs),
         "max_episode_steps": min((int(n) for n in limits if n is not None), default=None),
         "wrappers": [
             type(layer).__name__ for layer in stack[:-1] if not isinstance(layer, Adapter)
@@ -86,16 +82,10 @@ def _record(wrapper: Any) -> dict[str, Any]:
     cls = type(wrapper)
     kwargs = None
     if isinstance(wrapper, RecordConstructorArgs):
-        saved = {k: v for k, v in wrapper._saved_kwargs.items() if k != "env"}
-        try:
-            kwargs = {name: _encode(value) for name, value in saved.items()}
-        except TypeError:
-            kwargs = None
-    return {
-        "name": cls.__name__,
-        "class": f"{cls.__module__}:{cls.__qualname__}",
-        "kwargs": kwargs,
-    }
+        with contextlib.suppress(TypeError):
+            kwargs = {k: _encode(v) for k, v in wrapper._saved_kwargs.items() if k != "env"}
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    return {"name": cls.__name__, "class": path, "kwargs": kwargs}
 
 
 def is_plain(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -84,24 +84,19 @@ GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")  # of M
 
 def register() -> None:
     """Register our environments with Gymnasium; leave IDs that are already registered alone."""
+    for env_id, entry_point, kwargs, limit in _rows():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(env_id, entry_point, kwargs=dict(kwargs), max_episode_steps=limit)
+
+
+def _rows() -> Iterator[tuple[str, str, Mapping[str, Any], int | None]]:
     for probe in (*PROBES, *IMAGE_PROBES, *MORE_PROBES):
-        if probe.id not in gymnasium.registry:
-            gymnasium.register(
-                id=probe.id,
-                entry_point=f"{probe.module}:{probe.class_name}",
-                kwargs=dict(probe.kwargs),
-                max_episode_steps=probe.max_episode_steps,
-            )
+        entry_point = f"{probe.module}:{probe.class_name}"
+        yield probe.id, entry_point, probe.kwargs, probe.max_episode_steps
     for name, kwargs in (("BitFlip", {}), ("ProbeGoal4", {"n": 4}), ("ProbeGoal12", {"n": 12})):
-        if f"spinup/{name}-v0" not in gymnasium.registry:
-            bitflip = "spinup.envs.bitflip:BitFlip"
-            gymnasium.register(id=f"spinup/{name}-v0", entry_point=bitflip, kwargs=kwargs)
+        yield f"spinup/{name}-v0", "spinup.envs.bitflip:BitFlip", kwargs, None
     for game in GAMES:
+        name = game.title().replace("_", "")
         for version in (0, 1):
-            env_id = f"MinAtar/{game.title().replace('_', '')}-v{version}"
-            if env_id not in gymnasium.registry:
-                gymnasium.register(
-                    id=env_id,
-                    entry_point="spinup.envs.minatar:MinAtar",
-                    kwargs={"game": game, "use_minimal_action_set": version == 1},
-                )
+            game_kwargs = {"game": game, "use_minimal_action_set": version == 1}
+            yield f"MinAtar/{name}-v{version}", "spinup.envs.minatar:MinAtar", game_kwargs, None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spinup.envs.streams import Streams
     from spinup.envs.vector import MaskedStreams
 
-__all__ = ["restore_masked", "restore_streams", "same_number"]
+__all__ = ["restore_masked", "restore_streams"]
 
 
 def restore_streams(streams: Streams, state: dict[str, Any]) -> list[int]:
@@ -23,17 +23,12 @@ def restore_streams(streams: Streams, state: dict[str, Any]) -> list[int]:
     a clock, or keeps state between episodes that it does not offer), its stream starts a new
     episode, with a warning.
     """
-    streams.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
-    streams._started = bool(state["started"])
     for rng, rng_state in zip(streams._rngs, state["rngs"], strict=True):
         rng.bit_generator.state = rng_state
-    streams.ended = []
     streams.terminated[:] = False
     streams.truncated[:] = False
-    if not streams._started:
-        return []
     different = []
-    for i in range(streams.num_envs):
+    for i in range(streams.num_envs if streams._started else 0):
         fault = _replay(streams, i, state)
         if fault:
             different.append(i)
@@ -73,11 +68,10 @@ def _replay(streams: Streams, i: int, state: dict[str, Any]) -> str:
     fault = _difference(rewards, then)
     if fault:
         return fault
-    if not same_number(ret, state["rets"][i]):
+    if not _same_number(ret, state["rets"][i]):
         return f"the return of its episode is {ret}, not {state['rets'][i]}"
     streams.obs[i] = obs
-    inexact = bool(np.issubdtype(np.asarray(obs).dtype, np.inexact))
-    if not np.array_equal(streams.obs[i], state["obs"][i], equal_nan=inexact):
+    if not _same_array(streams.obs[i], state["obs"][i]):
         return f"the observation at step {len(rewards)} of its episode differs"
     streams._ep_seed[i], streams._ep_act[i] = seed, actions
     streams._ep_rew[i], streams._ep_ret[i] = rewards, ret
@@ -90,11 +84,8 @@ def restore_masked(streams: MaskedStreams, state: dict[str, Any]) -> list[int]:
     The longest replay begins at once, each other so much later that all of them end at the same
     step. Before its replay, an environment plays something that is thrown away.
     """
-    streams.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
-    streams._started = bool(state["started"])
     for rng, rng_state in zip(streams._rngs, state["rngs"], strict=True):
         rng.bit_generator.state = rng_state
-    streams.ended = []
     if not streams._started:
         return []
     count = range(streams.num_envs)
@@ -127,8 +118,7 @@ def restore_masked(streams: MaskedStreams, state: dict[str, Any]) -> list[int]:
     for i in count:
         ret = float(np.add.accumulate([0.0, *rewards[i]])[-1])
         faults[i] = faults[i] or kept_fault or _difference(rewards[i], state["rewards"][i].tolist())
-        inexact = bool(np.issubdtype(streams.obs.dtype, np.inexact))
-        if not faults[i] and not np.array_equal(streams.obs[i], state["obs"][i], inexact):
+        if not faults[i] and not _same_array(streams.obs[i], state["obs"][i]):
             faults[i] = f"the observation at step {len(rewards[i])} of its episode differs"
         streams._seeds[i], streams._acts[i] = int(state["seeds"][i]), list(actions[i])
         streams._begins[i], streams._rews[i] = list(begins[i]), rewards[i]
@@ -142,11 +132,16 @@ def restore_masked(streams: MaskedStreams, state: dict[str, Any]) -> list[int]:
 def _difference(now: list[float], then: list[float]) -> str:
     """Return where the rewards of an episode differ from the saved ones, or ''."""
     for t, (a, b) in enumerate(zip(now, then, strict=True)):
-        if not same_number(a, b):
+        if not _same_number(a, b):
             return f"the reward at step {t + 1} of its episode is {a}, not {b}"
     return ""
 
 
-def same_number(a: float, b: float) -> bool:
+def _same_number(a: float, b: float) -> bool:
     """Return whether two numbers have the same bits, which tells -0.0 from 0.0; NaN is NaN."""
     return np.float64(a).tobytes() == np.float64(b).tobytes()
+
+
+def _same_array(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two arrays are equal; NaN equals NaN."""
+    return np.array_equal(one, other, equal_nan=bool(np.issubdtype(one.dtype, np.inexact)))

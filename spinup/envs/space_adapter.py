@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from spinup.envs.adapter import Adapter, is_flattened
+from spinup.envs.layers import Adapter
+from spinup.envs.spaces import is_flattened
 from spinup.utils.errors import SpinupError
 
 

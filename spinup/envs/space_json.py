@@ -53,19 +53,11 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
             "high": _bound_to_json(space.high, space.bounded_above, "inf"),
         }
     if isinstance(space, spaces.Discrete):
-        return {
-            "type": "Discrete",
-            "n": int(space.n),
-            "start": int(space.start),
-            "dtype": np.dtype(space.dtype).name,
-        }
+        dtype = np.dtype(space.dtype).name
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start), "dtype": dtype}
     if isinstance(space, spaces.MultiDiscrete):
-        return {
-            "type": "MultiDiscrete",
-            "nvec": space.nvec.tolist(),
-            "start": space.start.tolist(),
-            "dtype": space.dtype.name,
-        }
+        nvec, start = space.nvec.tolist(), space.start.tolist()
+        return {"type": "MultiDiscrete", "nvec": nvec, "start": start, "dtype": space.dtype.name}
     if isinstance(space, spaces.MultiBinary):
         n = space.n
         return {"type": "MultiBinary", "n": n if isinstance(n, int) else [int(i) for i in n]}
@@ -76,10 +68,8 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
                     f"the key {key!r} of {name_of(space)} cannot be saved: use strings as keys"
                 )
         # Pairs, not an object: the order of the keys is the order of the flattened observation.
-        return {
-            "type": "Dict",
-            "spaces": [[key, space_to_json(sub)] for key, sub in space.spaces.items()],
-        }
+        pairs = [[key, space_to_json(sub)] for key, sub in space.spaces.items()]
+        return {"type": "Dict", "spaces": pairs}
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [space_to_json(sub) for sub in space.spaces]}
     raise SpinupError(
@@ -103,17 +93,7 @@ def space_from_json(d: Mapping[str, Any]) -> spaces.Space:
         return _space_from_json(d)
     except SpinupError:
         raise
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        AssertionError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-    ) as error:
+    except Exception as error:  # a damaged description can make a constructor raise anything
         raise SpinupError(
             f"{str(d)[:100]} does not describe a space ({error!r}): save the policy again"
         ) from error

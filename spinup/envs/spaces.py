@@ -1,11 +1,11 @@
-"""Checks and properties of spaces that algorithms need before training.
+"""Spaces: what an algorithm supports, what a buffer stores, and what an environment receives.
 
 check_spaces("ppo", env.observation_space, env.action_space, ("Box", "Discrete"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,19 +55,21 @@ def observation_fault(space: Any) -> str | None:
     return f"is or contains a {type(space).__name__}"
 
 
+def is_flattened(space: spaces.Space) -> bool:
+    """Return whether `SpaceAdapter` converts this space's observations to one array."""
+    if isinstance(space, spaces.Box):
+        return space.shape == ()
+    # Spaces unsuitable for networks (Text, Graph) are rejected by `check_spaces` with a message.
+    return observation_fault(space) is None
+
+
 def check_spaces(
     algo: str, observation_space: Any, action_space: Any, allowed: tuple[str, ...]
 ) -> None:
     """Reject spaces that `algo` does not support, before training.
 
-    Args:
-        algo: the algorithm's name, for the message.
-        observation_space: the environment's observation space, before or after `adapt_env`.
-        action_space: the environment's action space.
-        allowed: kinds of action spaces the algorithm supports, e.g. `("Box", "Discrete")`.
-
-    Raises:
-        SpinupError: names the algorithm, the space and the supported spaces.
+    `allowed` names the kinds of action spaces that it supports, e.g. `("Box", "Discrete")`. The
+    error names the algorithm, the space and the supported spaces.
     """
     fault = observation_fault(observation_space)
     if fault:
@@ -76,12 +78,8 @@ def check_spaces(
             f"it supports {OBSERVATIONS} spaces with at least one element"
         )
 
-    kind = type(action_space).__name__
-    # A subclass of Box is a Box.
-    kinds = [name for name in allowed if isinstance(action_space, getattr(spaces, name))]
-    fault = None
-    if not kinds:
-        fault = f"is a {kind}"
+    if not any(isinstance(action_space, getattr(spaces, name)) for name in allowed):
+        fault = f"is a {type(action_space).__name__}"
     elif isinstance(action_space, spaces.Box):
         if action_space.dtype.kind != "f":
             fault = f"holds {action_space.dtype} values"
@@ -122,3 +120,41 @@ def action_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
 def act_dtype(space: spaces.Space[Any]) -> Any:
     """Return the dtype of stored actions: float32 for continuous ones, otherwise integers."""
     return np.float32 if isinstance(space, spaces.Box) else np.int64
+
+
+# ---------------------------------------------------------------------------------------------
+# Actions on their way to the environment
+# ---------------------------------------------------------------------------------------------
+
+
+def env_actions(space: spaces.Space[Any]) -> Callable[[Any], Sequence[Any]]:
+    """Return a function that converts a policy's batch of actions to the environments' format.
+
+    Continuous actions are clipped to the bounds. An on-policy buffer stores the action as sampled,
+    before clipping, because the policy can compute the probability only of the unclipped action.
+    """
+    if isinstance(space, spaces.Box):
+        low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+
+        def clip(act: np.ndarray) -> Any:
+            if act.dtype != dtype:
+                act = act.astype(dtype)
+            if act.ndim != 2 or len(shape) != 1:
+                act = act.reshape(-1, *shape)
+            return act.clip(low, high)
+
+        return clip
+    start = np.asarray(getattr(space, "start", 0))
+    if isinstance(space, spaces.Discrete):
+        if not start:
+            return lambda act: act
+        return lambda act: act + start
+    sizes, kind = action_shape(space), space.dtype
+    return lambda act: (np.reshape(act, (-1, *sizes)) + start).astype(kind)
+
+
+def random_actions(space: spaces.Space[Any], n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw `n` actions uniformly from a Box or a Discrete space."""
+    if isinstance(space, spaces.Box):
+        return rng.uniform(space.low, space.high, (n, *space.shape)).astype(np.float32)
+    return rng.integers(space.n, size=n)  # type: ignore[attr-defined]

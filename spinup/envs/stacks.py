@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import FrameStackObservation
 
-from spinup.envs.adapter import layers
+from spinup.envs.layers import layers
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
 
 __all__ = ["FRAMES_PER_TRANSITION", "frame_stack", "transition_bytes"]
@@ -36,16 +36,10 @@ def frame_stack(env: Any) -> int:
         if count is not None:
             shape: tuple[int, ...] = getattr(space, "shape", None) or ()
             return int(count) if len(shape) > 2 and shape[0] == count else 1
-        if _changes_observations(layer):
+        inner = getattr(getattr(layer, "env", None), "observation_space", None)
+        if isinstance(layer, gymnasium.ObservationWrapper) or inner != layer.observation_space:
             break
     return 1
-
-
-def _changes_observations(layer: Any) -> bool:
-    if isinstance(layer, gymnasium.ObservationWrapper):
-        return True
-    inner = getattr(layer, "env", None)
-    return getattr(inner, "observation_space", None) != layer.observation_space
 
 
 def transition_bytes(observation_space: Any, action_space: Any, frame_stack: int = 1) -> int:

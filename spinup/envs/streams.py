@@ -7,95 +7,84 @@ transitions. When an episode ends, the next one starts at once. An episode's las
 Each stream draws a new seed for every episode from its own RNG. The reset seed and the subsequent
 actions are enough to restore a deterministic environment bit for bit, so a stopped run can continue
 in the middle of an episode. `spinup.envs.keeping` saves what survives a reset.
+
+`spinup.envs.make_streams` creates the streams of a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
-from spinup.envs.adapter import adapt_env
 from spinup.envs.spaces import number, stored_dtype
-from spinup.utils.errors import SpinupError
 
-if TYPE_CHECKING:
-    from spinup.envs.vector import VectorStreams
+__all__ = ["BaseStreams", "Streams"]
 
 
-def make_streams(
-    env_fn: Callable[[], Any],
-    num_envs: int,
-    seeds: Callable[[int], np.random.SeedSequence],
-    max_ep_len: int,
-    vector: str = "sync",
-    num_threads: int | None = 1,
-) -> Streams | VectorStreams:
-    """Create `num_envs` streams of episodes from the environments that `env_fn` creates.
-
-    `seeds(i)` is the seed sequence of environment i. `vector='async'` runs each environment in its
-    own process. `env_fn` may return a Gymnasium `VectorEnv`, whose size then replaces `num_envs`.
-    `num_threads` is for environments that step in threads; None means one per core.
-    Gymnasium's own `SyncVectorEnv` and `AsyncVectorEnv` are split up, so that each of their
-    environments can be seeded, restarted and restored individually.
-    """
-    first = env_fn()
-    if isinstance(first, VectorEnv):
-        if num_envs not in (1, first.num_envs):
-            raise SpinupError(
-                f"env_fn returned a vector environment of {first.num_envs}, which contradicts "
-                f"num_envs={num_envs}: leave num_envs at 1"
-            )
-        if type(first) is SyncVectorEnv:
-            envs = [adapt_env(env) for env in first.envs]
-            return Streams(envs, [seeds(i) for i in range(len(envs))], max_ep_len)
-        if type(first) is AsyncVectorEnv:
-            from spinup.envs.workers import WorkerStreams
-
-            env_fns = list(first.env_fns)
-            first.close()
-            return WorkerStreams(env_fns, [seeds(i) for i in range(len(env_fns))], max_ep_len)
-        from spinup.envs.vector import vector_streams
-
-        return vector_streams(first, seeds, max_ep_len)
-    base: Any = getattr(first, "unwrapped", None)
-    if type(base).__module__ == "spinup.envs.atari":  # plays all games in one vector environment
-        streams: VectorStreams | None = base.streams(
-            first, num_envs, seeds, max_ep_len, num_threads
-        )
-        if streams is not None:
-            return streams
-    if vector == "async":
-        from spinup.envs.workers import WorkerStreams
-
-        return WorkerStreams([env_fn] * num_envs, [seeds(i) for i in range(num_envs)], max_ep_len)
-    envs = [adapt_env(env) for env in (first, *(env_fn() for _ in range(num_envs - 1)))]
-    if len({id(getattr(env, "unwrapped", env)) for env in envs}) < num_envs:
-        raise SpinupError(
-            "env_fn returned the same environment object twice, so num_envs must be 1: "
-            "create a new one each time, for example lambda: gymnasium.make('CartPole-v1')"
-        )
-    return Streams(envs, [seeds(i) for i in range(num_envs)], max_ep_len)
-
-
-def one_env(env_fn: Callable[[], Any]) -> Any:
-    """Return one environment created by `env_fn`, taken out of a vector if it creates vectors."""
-    env = env_fn()
-    if isinstance(env, AsyncVectorEnv):
-        make = env.env_fns[0]
-        env.close()
-        env = make()
-    elif isinstance(env, SyncVectorEnv):
-        env = env.envs[0]
-    return adapt_env(env)
-
-
-class Streams:
-    """Environments in this process, stepped one after another."""
+class BaseStreams:
+    """What all streams have in common; `example` is the environment that is recorded."""
 
     has_single_envs = True  # test episodes can run in an environment that `env_fn` creates
+    local_env: Any = None  # an environment in this process whose attributes can be read, or None
+    valid: np.ndarray | None = None  # None: every transition is valid
+
+    def __init__(self, example: Any, spaces: tuple[Any, Any], num_envs: int, max_ep_len: int):
+        self.example, self.num_envs, self.max_ep_len = example, num_envs, max_ep_len
+        self.observation_space, self.action_space = spaces
+        shape = (num_envs, *self.observation_space.shape)
+        dtype = stored_dtype(self.observation_space)
+        self.obs = np.zeros(shape, dtype)  # the observations from which actions are chosen
+        self.next_obs = np.zeros(shape, dtype)  # the observations after the last actions
+        self.ended: list[int] = []  # streams whose episode ended in the last step
+        self.finished: list[tuple[float, int]] = []  # return and length of finished episodes
+        self._started = False
+
+    @property
+    def frame_stack(self) -> int:
+        """How many frames make up one observation; 1 if it is not a stack of frames."""
+        from spinup.envs.stacks import frame_stack
+
+        return frame_stack(self.example)
+
+    def record(self) -> dict[str, Any]:
+        """Return how to create the environment again; see `env_record`."""
+        from spinup.envs.record import env_record
+
+        return env_record(self.example)
+
+    def stepping(self) -> np.ndarray:
+        """Return the streams that will take a step with the next actions: all of them."""
+        return np.arange(self.num_envs)
+
+    def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the returns and lengths of the episodes that finished since the last call."""
+        return pop(self.finished)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all the state needed to continue every episode."""
+        return {
+            "started": self._started,
+            "finished": [list(pair) for pair in self.finished],
+            "obs": self.obs.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> list[int]:
+        """Restore the episodes; return the indices of those that start afresh, with a warning."""
+        self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
+        self._started, self.ended = bool(state["started"]), []
+        return []
+
+    def stop_soon(self) -> None:
+        """Prepare for a stop; environments in this process need nothing."""
+
+    def close(self) -> None:
+        """Do nothing: environments that `env_fn` created in this process belong to the user."""
+
+
+class Streams(BaseStreams):
+    """Environments in this process, stepped one after another."""
 
     def __init__(
         self,
@@ -105,44 +94,26 @@ class Streams:
         kept: Sequence[Any] | None = None,
     ):
         self.envs = list(envs)
-        self.num_envs = n = len(self.envs)
-        # An environment in this process whose attributes can be read, or None.
-        self.local_env: Any = self.envs[0]
-        self.max_ep_len = max_ep_len
-        self.observation_space = self.envs[0].observation_space
-        self.action_space = self.envs[0].action_space
+        self.local_env = env = self.envs[0]
+        n = len(self.envs)
+        super().__init__(env, (env.observation_space, env.action_space), n, max_ep_len)
         self._rngs = [np.random.default_rng(s) for s in seeds]
         for env, seed in zip(self.envs, seeds, strict=True):
             action_seed, observation_seed = seed.generate_state(2)
             env.action_space.seed(int(action_seed))
             env.observation_space.seed(int(observation_seed))
-        shape = (n, *self.observation_space.shape)
-        dtype = stored_dtype(self.observation_space)
-        self.obs = np.zeros(shape, dtype)  # the observations from which actions are chosen
-        self.next_obs = np.zeros(shape, dtype)  # the observations after the last actions
         self.rew = np.zeros(n)
         self.terminated = np.zeros(n, dtype=bool)
         self.truncated = np.zeros(n, dtype=bool)
-        self.valid: np.ndarray | None = None  # None: every transition is valid
-        self.ended: list[int] = []  # streams whose episode ended in the last step
-        self.finished: list[tuple[float, int]] = []  # return and length of finished episodes
         self._ep_seed = [0] * n
         self._ep_act: list[list[Any]] = [[] for _ in range(n)]
         self._ep_rew: list[list[float]] = [[] for _ in range(n)]
         self._ep_ret = [0.0] * n
-        self._started = False
         if kept is None:
             from spinup.envs.keeping import Kept
 
             kept = [Kept(env, watch_globals=n == 1) for env in self.envs]
         self._kept = list(kept)
-
-    @property
-    def frame_stack(self) -> int:
-        """How many frames make up one observation; 1 if it is not a stack of frames."""
-        from spinup.envs.stacks import frame_stack
-
-        return frame_stack(self.envs[0])
 
     def start(self) -> None:
         """Begin every stream's first episode, once."""
@@ -191,21 +162,10 @@ class Streams:
             self.new_episode(i)
         return next_obs, self.rew, self.terminated, self.truncated
 
-    def stepping(self) -> np.ndarray:
-        """Return the streams that will take a step with the next actions: all of them."""
-        return np.arange(self.num_envs)
-
-    def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the returns and lengths of the episodes that finished since the last call."""
-        return pop(self.finished)
-
     def state_dict(self) -> dict[str, Any]:
-        """Return all the state needed to continue every episode."""
         return {
-            "started": self._started,
-            "finished": [list(pair) for pair in self.finished],
+            **super().state_dict(),
             "rngs": [rng.bit_generator.state for rng in self._rngs],
-            "obs": self.obs.copy(),
             "seeds": list(self._ep_seed),
             "rets": list(self._ep_ret),
             "actions": [np.array(actions) for actions in self._ep_act],
@@ -214,25 +174,14 @@ class Streams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
-        """Restore every environment by replaying its episode; return the indices that differ."""
-        from spinup.envs.replaying import restore_streams
+        from spinup.envs.replaying import restore_streams  # few runs need it
 
+        super().load_state_dict(state)
         return restore_streams(self, state)
-
-    def record(self) -> dict[str, Any]:
-        """Return how to create the environment again; see `env_record`."""
-        from spinup.envs.record import env_record
-
-        return env_record(self.envs[0])
-
-    def stop_soon(self) -> None:
-        """Prepare for a stop; environments in this process need nothing."""
-
-    def close(self) -> None:
-        """Do nothing: environments that `env_fn` created in this process belong to the user."""
 
 
 def pop(finished: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the returns and lengths of finished episodes, and clear the list."""
     rets = np.array([ret for ret, _ in finished])
     lens = np.array([length for _, length in finished], dtype=np.int64)
     finished.clear()

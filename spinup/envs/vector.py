@@ -7,7 +7,7 @@ be reset one by one, each with a seed, they can also be restored (`MaskedStreams
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,35 +15,32 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from spinup.envs.keeping import Kept
-from spinup.envs.record import env_record
-from spinup.envs.spaces import stored_dtype
-from spinup.envs.stacks import frame_stack
-from spinup.envs.streams import pop
+from spinup.envs.replaying import restore_masked
+from spinup.envs.streams import BaseStreams
 from spinup.utils.errors import SpinupError
 
 __all__ = ["MaskedStreams", "VectorStreams", "vector_streams"]
 
 
 def vector_streams(
-    env: VectorEnv, seeds: Callable[[int], np.random.SeedSequence], max_ep_len: int
+    env: VectorEnv, seeds: Sequence[np.random.SeedSequence], max_ep_len: int
 ) -> VectorStreams:
     """Return the streams of a user's vector environment, restorable ones if it allows that."""
     mode = _autoreset_mode(env)
     atari = type(env.unwrapped).__name__ == "AtariVectorEnv" and mode == AutoresetMode.NEXT_STEP
     # ale-py's environment can be reset by us before it would reset itself
     if atari and env.unwrapped.batch_size == env.num_envs:  # type: ignore[attr-defined]
-        sequences = [seeds(i) for i in range(env.num_envs)]
-        return MaskedStreams(env, sequences, max_ep_len, reseed_after=RESEED_ATARI)
+        return MaskedStreams(env, seeds, max_ep_len, reseed_after=RESEED_ATARI)
     if mode == AutoresetMode.DISABLED:
-        return MaskedStreams(env, [seeds(i) for i in range(env.num_envs)], max_ep_len)
-    return VectorStreams(env, seeds(0), max_ep_len)
+        return MaskedStreams(env, seeds, max_ep_len)
+    return VectorStreams(env, seeds[0], max_ep_len)
 
 
 def _autoreset_mode(env: VectorEnv) -> AutoresetMode:
     return AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
 
 
-class VectorStreams:
+class VectorStreams(BaseStreams):
     """A user's vector environment, which restarts its episodes by its own rule.
 
     Its environments cannot be restored individually: a resumed run starts new episodes and warns.
@@ -51,40 +48,30 @@ class VectorStreams:
     """
 
     has_single_envs = False
-    local_env: Any = None
 
-    def __init__(self, env: VectorEnv, seed: np.random.SeedSequence, max_ep_len: int):
-        self.env = env
-        self.num_envs = n = env.num_envs
-        self.max_ep_len = max_ep_len
-        self.action_space = env.single_action_space
-        self.observation_space = env.single_observation_space
-        if not isinstance(self.observation_space, spaces.Box):
+    def __init__(
+        self, env: VectorEnv, seed: np.random.SeedSequence, max_ep_len: int, example: Any = None
+    ):
+        space = env.single_observation_space
+        if not isinstance(space, spaces.Box):
             raise SpinupError(
-                f"a vector environment must have Box observations, not {self.observation_space}: "
+                f"a vector environment must have Box observations, not {space}: "
                 "let env_fn return one environment and use num_envs"
             )
+        n = env.num_envs
+        example = env if example is None else example
+        super().__init__(example, (space, env.single_action_space), n, max_ep_len)
+        self.env = env
         self._mode = _autoreset_mode(env)
         self._rng = np.random.default_rng(seed)
-        shape = (n, *self.observation_space.shape)
-        dtype = stored_dtype(self.observation_space)
-        self.obs, self.next_obs = np.zeros(shape, dtype), np.zeros(shape, dtype)
-        self.valid: np.ndarray | None = np.ones(n, dtype=bool)
-        self.ended: list[int] = []
-        self.finished: list[tuple[float, int]] = []
+        self.valid = np.ones(n, dtype=bool)
         self._ep_ret = np.zeros(n)
         self._ep_len = np.zeros(n, dtype=np.int64)
         self._resetting = np.zeros(n, dtype=bool)
-        self._started = False
         self._kept = Kept(env)
 
-    @property
-    def frame_stack(self) -> int:
-        """How many frames make up one observation; 1 if it is not a stack of frames."""
-        return frame_stack(self.env)
-
     def start(self) -> None:
-        """Begin the first episodes, once."""
+        """Begin every stream's first episode, once."""
         if not self._started:
             self.obs[:] = self.env.reset(seed=int(self._rng.integers(2**31 - 1)))[0]
             self._started = True
@@ -92,6 +79,7 @@ class VectorStreams:
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Like `Streams.step`, but rows where `valid` is False are resets, not transitions."""
         o2, rew, terminated, truncated, info = self.env.step(np.asarray(act))
+        rew = np.asarray(rew, dtype=np.float64)
         terminated, truncated = np.array(terminated), np.array(truncated)
         self.valid = ~self._resetting
         self._ep_ret += np.where(self.valid, rew, 0.0)
@@ -106,44 +94,28 @@ class VectorStreams:
         ended = self.valid & (terminated | truncated)
         self.next_obs[:] = o2
         self.obs[:] = o2
-        self._resetting = np.zeros(self.num_envs, dtype=bool)
+        self._resetting = ended & (self._mode == AutoresetMode.NEXT_STEP)
         self.ended = np.flatnonzero(ended).tolist()
         for i in self.ended:
             self.finished.append((float(self._ep_ret[i]), int(self._ep_len[i])))
             self._ep_ret[i], self._ep_len[i] = 0.0, 0
             if self._mode == AutoresetMode.SAME_STEP:
                 self.next_obs[i] = info["final_obs"][i]
-        if self.ended and self._mode == AutoresetMode.NEXT_STEP:
-            self._resetting = ended
-        return (
-            self.next_obs,
-            np.asarray(rew, dtype=np.float64),
-            terminated & ended,
-            truncated & ended,
-        )
+        return self.next_obs, rew, terminated & ended, truncated & ended
 
     def stepping(self) -> np.ndarray:
         """Return the streams that will step with the next actions; the others will be reset."""
         return np.flatnonzero(~self._resetting)
 
-    def pop_finished(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the returns and lengths of the episodes that finished since the last call."""
-        return pop(self.finished)
-
     def state_dict(self) -> dict[str, Any]:
         """Return the RNG and the finished episodes; running episodes cannot be saved."""
         self._kept.mark()
-        return {
-            "started": self._started,
-            "finished": [list(pair) for pair in self.finished],
-            "rng": self._rng.bit_generator.state,
-            "obs": self.obs.copy(),
-            "kept": self._kept.state(),
-        }
+        rng = self._rng.bit_generator.state
+        return {**super().state_dict(), "rng": rng, "kept": self._kept.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
         """Start new episodes in every environment, with a warning."""
-        self.finished = [(float(ret), int(length)) for ret, length in state["finished"]]
+        super().load_state_dict(state)
         self._rng.bit_generator.state = state["rng"]
         self._started = False
         self._ep_ret[:], self._ep_len[:], self._resetting[:] = 0.0, 0, False
@@ -157,16 +129,6 @@ class VectorStreams:
             stacklevel=2,
         )
         return list(range(self.num_envs))
-
-    def record(self) -> dict[str, Any]:
-        """Return how to create the environment again; see `env_record`."""
-        return env_record(self.env)
-
-    def stop_soon(self) -> None:
-        """Prepare for a stop; environments in this process need nothing."""
-
-    def close(self) -> None:
-        """Do nothing: the environment belongs to the user."""
 
 
 # Steps after which ale-py's environments get a new seed. A seed reloads the game. That takes 90 ms,
@@ -208,7 +170,7 @@ class MaskedStreams(VectorStreams):
         end_at_lost_life: bool = False,
         after_lost_life: int | None = None,
     ):
-        super().__init__(env, seeds[0], max_ep_len)
+        super().__init__(env, seeds[0], max_ep_len, single)
         n = self.num_envs
         self.local_env, self.has_single_envs = single, single is not None
         self._time_limit, self._reseed_after = time_limit, reseed_after
@@ -223,11 +185,6 @@ class MaskedStreams(VectorStreams):
         self._acts: list[list[Any]] = [[] for _ in range(n)]
         self._begins: list[list[int]] = [[] for _ in range(n)]
         self._rews: list[list[float]] = [[] for _ in range(n)]
-
-    @property
-    def frame_stack(self) -> int:
-        """How many frames make up one observation; 1 if it is not a stack of frames."""
-        return frame_stack(self.env if self.local_env is None else self.local_env)
 
     def start(self) -> None:
         """Begin every stream's first episode, once."""
@@ -268,7 +225,8 @@ class MaskedStreams(VectorStreams):
             self._rews[i].append(float(rew[i]))
         self._ep_ret += rew
         self._ep_len += 1
-        over = np.array(terminated) | np.array(truncated) | (self._ep_len >= self._limit())
+        limit = min(self.max_ep_len, self._time_limit or self.max_ep_len)
+        over = np.array(terminated) | np.array(truncated) | (self._ep_len >= limit)
         terminated = np.array(terminated)
         if self._end_at_lost_life:
             terminated |= self._lost
@@ -293,36 +251,21 @@ class MaskedStreams(VectorStreams):
             before, self._lives = self._lives, np.array(info["lives"])
             self._lost = self._lives < before
 
-    def _limit(self) -> int:
-        return min(self.max_ep_len, self._time_limit or self.max_ep_len)
-
-    def stepping(self) -> np.ndarray:
-        """Return the streams that will take a step with the next actions: all of them."""
-        return np.arange(self.num_envs)
-
     def state_dict(self) -> dict[str, Any]:
-        """Return all the state needed to continue every episode."""
-        self._kept.mark()
+        state = super().state_dict()
+        del state["rng"]
         return {
-            "started": self._started,
-            "finished": [list(pair) for pair in self.finished],
+            **state,
             "rngs": [rng.bit_generator.state for rng in self._rngs],
-            "obs": self.obs.copy(),
             "seeds": list(self._seeds),
             "actions": [np.array(actions) for actions in self._acts],
             "begins": [list(begins) for begins in self._begins],
             "rewards": [np.array(rewards) for rewards in self._rews],
-            "kept": self._kept.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> list[int]:
         """Restore every environment by replaying its actions; return the indices that differ."""
-        from spinup.envs.replaying import restore_masked
-
         if "begins" not in state:  # saved by a version that could not restore it
             return super().load_state_dict(state)
+        BaseStreams.load_state_dict(self, state)
         return restore_masked(self, state)
-
-    def record(self) -> dict[str, Any]:
-        """Return how to create the environment again; see `env_record`."""
-        return env_record(self.env if self.local_env is None else self.local_env)

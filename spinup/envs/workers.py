@@ -27,7 +27,7 @@ from spinup.envs.streams import Streams
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import seed_globals
 
-__all__ = ["WorkerEnv", "WorkerKept", "WorkerStreams", "start_workers"]
+__all__ = ["WorkerEnv", "WorkerStreams", "start_workers"]
 
 
 _PATIENCE = 10.0  # seconds that a stop waits for a worker's answer; Slurm kills a job after 30
@@ -45,7 +45,7 @@ class WorkerStreams(Streams):
         max_ep_len: int,
     ):
         workers = start_workers(env_fns, seeds)
-        super().__init__(workers, seeds, max_ep_len, kept=[WorkerKept(env) for env in workers])
+        super().__init__(workers, seeds, max_ep_len, kept=workers)
         self.local_env = None
 
     def step(self, act: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -151,9 +151,8 @@ class WorkerEnv:
         elif code >= 0:
             cause = f"exited with status {code}"
         else:
-            names = {s.value: s.name for s in signal.Signals}
-            cause = f"was killed by {names.get(-code, f'signal {-code}')}"
-            cause += " (perhaps out of memory)" if -code == getattr(signal, "SIGKILL", 0) else ""
+            name = {s.value: s.name for s in signal.Signals}.get(-code, f"signal {-code}")
+            cause = f"was killed by {name}" + " (perhaps out of memory)" * (name == "SIGKILL")
         return SpinupError(f"the worker process of environment {self.index} {cause}: {kept}")
 
     def reset(self, seed: int | None = None) -> Any:
@@ -172,6 +171,18 @@ class WorkerEnv:
         self._stepping = False
         return self.receive()
 
+    def mark(self) -> None:
+        """Do nothing: the worker process marks the state before every reset."""
+
+    def state(self) -> dict[str, Any] | None:
+        """Like `Kept.state`: what the environment keeps between episodes."""
+        state: dict[str, Any] | None = self.ask("kept")
+        return state
+
+    def restore(self, state: dict[str, Any] | None, seed: int = 0) -> str:
+        """Like `Kept.restore`."""
+        return str(self.ask("restore", (state, seed)))
+
     def give_up(self, requests: int) -> None:
         """End the process if it still owes the answer to request number `requests`."""
         if self._answers < requests:
@@ -187,25 +198,6 @@ class WorkerEnv:
         self._process.join(timeout=max(0.0, deadline - time.monotonic()))
         if self._process.is_alive():
             self._process.kill()
-
-
-class WorkerKept:
-    """What the environment of a worker process keeps between episodes; see `keeping.Kept`."""
-
-    def __init__(self, env: WorkerEnv):
-        self._env = env
-
-    def mark(self) -> None:
-        """Do nothing: the worker process marks the state before every reset."""
-
-    def state(self) -> dict[str, Any] | None:
-        """Like `Kept.state`."""
-        state: dict[str, Any] | None = self._env.ask("kept")
-        return state
-
-    def restore(self, state: dict[str, Any] | None, seed: int = 0) -> str:
-        """Like `Kept.restore`."""
-        return str(self._env.ask("restore", (state, seed)))
 
 
 def start_workers(

@@ -1,7 +1,7 @@
 """Rebuilding an environment's wrappers from the records of `spinup.envs.record`.
 
     records = wrapper_records(env)                 # innermost first
-    env, missing = rewrap(make, records)           # `make(limit)` creates the inner environment
+    env, missing = rewrap(make, records)           # `make(-1)` creates the inner environment
 
 Gymnasium's own wrappers record their arguments. Those in `REBUILT` only transform data that passes
 through them, so rebuilding one from a file can do no harm. Any other class must be imported by
@@ -67,22 +67,17 @@ def rewrap(
     """Create an environment with the wrappers that `records` describe.
 
     Args:
-        make: creates the environment with a given time limit (-1: none).
+        make: creates the environment, with the time limit -1: none.
         records: the result of `wrapper_records`, as read from a file.
         trust: import classes other than Gymnasium's by the names in the records.
 
     Returns:
         `(env, missing)`: `missing` names the wrappers that could not be rebuilt, outermost first.
     """
-    wanted = [_checked(record) for record in records]
-    wanted = [record for record in wanted if record["name"] not in UNNEEDED]
-    limits = [r["kwargs"]["max_episode_steps"] for r in wanted if _is_limit(r)]
-    env = make(limits[0] if limits else -1)
-    there = _names(env)
-    if limits and there != [record["name"] for record in wanted[: len(there)]]:
-        env.close()  # the saved limit is not where gymnasium.make puts one: the loop below adds it
-        env = make(-1)
-        there = _names(env)
+    wanted = [record for record in map(_checked, records) if record["name"] not in UNNEEDED]
+    env = make(-1)  # a saved limit is among the wrappers
+    there = [record["name"] for record in wrapper_records(env)]
+    there = [name for name in there if name not in UNNEEDED]  # those of gymnasium.make itself
     if there != [record["name"] for record in wanted[: len(there)]]:
         return env, [record["name"] for record in reversed(wanted)]
     missing: list[str] = []
@@ -113,19 +108,6 @@ def _check_sizes(record: dict[str, Any]) -> None:
                 f"the saved wrapper {record['name']} has a {name} of more than {_MOST}, which is "
                 "too large to be real: pass the environment with env=... (--env)"
             )
-
-
-def _is_limit(record: dict[str, Any]) -> bool:
-    if record["name"] != "TimeLimit" or not isinstance(record["kwargs"], dict):
-        return False
-    steps = record["kwargs"].get("max_episode_steps")
-    return isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
-
-
-def _names(env: Any) -> list[str]:
-    """Return the names of the wrappers that `gymnasium.make` itself applied."""
-    names = [record["name"] for record in wrapper_records(env)]
-    return [name for name in names if name not in UNNEEDED]
 
 
 def _checked(record: Any) -> dict[str, Any]:

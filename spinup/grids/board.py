@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TextIO
 
 from spinup.grids.cells import Job, read_state
+from spinup.runs.progress import hms
 from spinup.utils.errors import printable_lines
-from spinup.utils.progress import hms
 from spinup.utils.reading import open_regular, read_json
 
 _TAIL_BYTES = 16384

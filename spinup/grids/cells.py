@@ -29,10 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.storage.files import atomic_write
 from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.own_files import own_folder
+from spinup.utils.files import atomic_write, own_folder
 from spinup.utils.reading import TABLE_LIMIT, open_regular, read_file, read_json
 
 FORMAT = "spinup-cell-1"

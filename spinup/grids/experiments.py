@@ -44,7 +44,7 @@ from spinup.grids.cells import (
 from spinup.parallel.job import ID_VARIABLE, TIME_VARIABLE
 from spinup.runs.arguments.table import opens_a_run
 from spinup.utils.errors import SpinupError, check_name, printable
-from spinup.utils.own_files import own_folder
+from spinup.utils.files import own_folder
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")

@@ -27,9 +27,8 @@ from typing import Any
 
 from spinup import registry
 from spinup.grids.cells import Cell, CellBusy, CellFailed, Job, digest, run_cell
-from spinup.runs.storage.files import atomic_write
 from spinup.utils.errors import SpinupError, check_name, one_line, printable_lines
-from spinup.utils.own_files import own_folder
+from spinup.utils.files import atomic_write, own_folder
 from spinup.utils.reading import read_file
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")

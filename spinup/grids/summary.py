@@ -12,9 +12,9 @@ import numpy as np
 
 from spinup.analysis import curves, labels
 from spinup.grids.cells import Job, read_state
+from spinup.runs.progress import hms
 from spinup.utils.command import spinup_command, this_command
 from spinup.utils.errors import SpinupError, printable_lines
-from spinup.utils.progress import hms
 
 LINE = "-" * 80
 LAST = 10  # rows whose mean is a run's score, as in `spinup compare`

@@ -28,9 +28,8 @@ from typing import Any
 
 from spinup.grids.board import Board
 from spinup.grids.cells import CellBusy, CellFailed, Job, read_state, run_cell
-from spinup.runs.storage.disk import DiskError
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import open_own
+from spinup.utils.files import DiskError, open_own
 from spinup.utils.reading import open_regular
 
 BUSY = 75  # exit status: another process is running this cell

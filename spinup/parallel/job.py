@@ -1,6 +1,6 @@
 """The protocol between the launcher of an MPI job and the job's processes.
 
-The launcher (`mpi_launch.py`) and the processes (`mpi_world.py`) share a folder. It contains the
+The launcher (`launch.py`) and the processes (`world.py`) share a folder. It contains the
 error that ended a process, if any, and a small table in which every process counts its steps and
 collective operations. Environment variables contain the folder's path and the job's name.
 """

@@ -6,7 +6,7 @@ If a process fails, the launcher prints its traceback last; if a process hangs, 
 its rank. If a process was killed and restarts are allowed, the launcher restarts the job from the
 last checkpoint.
 
-`mpi_job.py` defines how the launcher and the processes communicate. Only a program that starts a
+`job.py` defines how the launcher and the processes communicate. Only a program that starts a
 job imports this module.
 """
 
@@ -30,20 +30,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from spinup.parallel.job import (
-    COLUMNS,
-    ENTERED,
-    ERROR,
-    ID_VARIABLE,
-    INSTALL,
-    JOB_VARIABLE,
-    LEFT,
-    LOG_VARIABLE,
-    LOST,
-    PID,
-    RUNNING,
-    TIME_VARIABLE,
-)
+from spinup.parallel import job
 from spinup.utils.errors import SpinupError
 
 # After a process fails, mpirun must end all the others within this many seconds.
@@ -88,7 +75,7 @@ def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
             "which computes the same run"
         )
     if importlib.util.find_spec("mpi4py") is None:
-        raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {INSTALL}")
+        raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {job.INSTALL}")
     launch = Launch(n, bind_to_core, **options)
     sys.stdout.flush()
     sys.exit(run_job(launch))
@@ -101,7 +88,7 @@ def find_mpirun() -> str:
         found = shutil.which(name, path=str(beside)) or shutil.which(name)
         if found:
             return found
-    raise SpinupError(f"training on several processes needs MPI; run {INSTALL}")
+    raise SpinupError(f"training on several processes needs MPI; run {job.INSTALL}")
 
 
 def mpirun_command(
@@ -152,22 +139,22 @@ def run_job(launch: Launch) -> int:
 def _environment(launch: Launch) -> dict[str, str]:
     """Return the processes' environment variables, except the folder, which differs by launch."""
     environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
-    environment[TIME_VARIABLE] = repr(time.time())
+    environment[job.TIME_VARIABLE] = repr(time.time())
     environment.setdefault("PYTHONUNBUFFERED", "1")  # show output printed before a kill
     # Open MPI refuses to run as root (as in most containers) unless two variables allow it.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment.update(PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if launch.max_restarts:
-        environment[ID_VARIABLE] = uuid.uuid4().hex
+        environment[job.ID_VARIABLE] = uuid.uuid4().hex
     if launch.log_all_ranks:
-        environment[LOG_VARIABLE] = os.path.abspath(launch.log_all_ranks)
+        environment[job.LOG_VARIABLE] = os.path.abspath(launch.log_all_ranks)
     return environment
 
 
 def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> tuple[int, bool]:
     """Run the job once; return its exit status and whether a restart may help."""
-    table = np.memmap(folder / "table", dtype=np.int64, mode="w+", shape=(launch.n, COLUMNS))
-    environment = {**environment, JOB_VARIABLE: str(folder)}
+    table = np.memmap(folder / "table", dtype=np.int64, mode="w+", shape=(launch.n, job.COLUMNS))
+    environment = {**environment, job.JOB_VARIABLE: str(folder)}
     process = subprocess.Popen(
         mpirun_command(launch, this_program(), environment),
         env=environment,
@@ -186,7 +173,7 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
             _kill_session(process.pid)  # mpirun itself may have been killed
         stopped_by.restore()
         ranks.close()
-    errors = sorted(folder.glob(f"{ERROR}-*"), key=lambda path: path.stat().st_mtime_ns)
+    errors = sorted(folder.glob(f"{job.ERROR}-*"), key=lambda path: path.stat().st_mtime_ns)
     if errors:
         _say(errors[0].read_text())
     if stopped_by.signal is not None:
@@ -197,7 +184,7 @@ def _run_once(launch: Launch, folder: Path, environment: Mapping[str, str]) -> t
         _say(f"spinup: {hanging}\n")
         return 124, True
     if process.returncode:
-        for path in sorted(folder.glob(f"{LOST}-*")):
+        for path in sorted(folder.glob(f"{job.LOST}-*")):
             _say(path.read_text())
         status = max(1, process.returncode)  # negative: mpirun itself was killed
         lost = ", ".join(f"rank {rank}" for rank in ranks.first_to_end) or "a process"
@@ -262,13 +249,9 @@ def _members(session: int) -> list[int]:
     members = []
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or we may not query it
-            if os.getsid(pid) == session and not _is_zombie(pid):
+            if os.getsid(pid) == session and _state(pid) not in ("Z", "X"):
                 members.append(pid)
     return members
-
-
-def _is_zombie(pid: int) -> bool:
-    return _state(pid) in ("Z", "X")
 
 
 def _state(pid: int) -> str:
@@ -312,7 +295,7 @@ class _Ranks:
 
     def wait(self, seconds: float) -> bool:
         """Wait until a process ends, at most for some seconds; return whether mpirun has ended."""
-        for rank, pid in enumerate(self._table[:, PID]):
+        for rank, pid in enumerate(self._table[:, job.PID]):
             if pid and rank not in self._known:
                 self._watch(int(pid), rank)
         if not self._ranks:
@@ -334,7 +317,7 @@ class _Ranks:
 
     def stopped(self) -> np.ndarray:
         """Return for each rank whether a signal such as SIGSTOP has stopped it."""
-        pids = self._table[:, PID] if self._local else np.zeros(len(self._table))
+        pids = self._table[:, job.PID] if self._local else np.zeros(len(self._table))
         return np.array([bool(pid) and _state(int(pid)) == "T" for pid in pids])
 
     def close(self) -> None:
@@ -374,7 +357,7 @@ def _wait(
         here = len(_members(process.pid))
         ours = max(ours, here)
         gone = min(gone, clock) if here < 2 else math.inf
-        failed = min(failed, clock) if any(folder.glob(f"{ERROR}-*")) else math.inf
+        failed = min(failed, clock) if any(folder.glob(f"{job.ERROR}-*")) else math.inf
         if clock - failed > _GRACE or clock - gone > (_GRACE if ours > 1 else 4 * _GRACE):
             return ""
         changed[(now != seen).any(axis=1)] = clock
@@ -401,16 +384,16 @@ def _hanging(
     its first sign of life, it may still be importing, so its silence is measured from when the
     others began to wait. Processes on other machines cannot write to the table.
     """
-    waiting, started = table[:, ENTERED] > table[:, LEFT], table.any(axis=1)
+    waiting, started = table[:, job.ENTERED] > table[:, job.LEFT], table.any(axis=1)
     waited = float(silence[waiting].max(initial=0.0))
     silence = np.where(started, silence, np.minimum(silence, waited) if local else 0.0)
-    needed = (table[:, RUNNING] > 0) | (waited > timeout)
+    needed = (table[:, job.RUNNING] > 0) | (waited > timeout)
     hanging = ~waiting & needed & (silence > timeout)
     if (silence > timeout).any():
         signaled = stopped() & (silence > timeout)
         if signaled.any():
             names = ", ".join(
-                f"{rank} (pid {table[rank, PID]})" for rank in np.flatnonzero(signaled)
+                f"{rank} (pid {table[rank, job.PID]})" for rank in np.flatnonzero(signaled)
             )
             return f"rank {names} was stopped by a signal and has not continued for {timeout:.0f} s"
     if hanging.any():

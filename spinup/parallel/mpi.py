@@ -1,6 +1,6 @@
 """Processes and shards: how work is distributed, and in which order results are summed.
 
-Everything here works in a single process without mpi4py. `mpi_world.py`, which sends the messages,
+Everything here works in a single process without mpi4py. `world.py`, which sends the messages,
 is imported only when a launcher (`mpirun`, `srun`) has started this process as one of several.
 
 A *shard* is the unit of work of a data-parallel run: its environments, its RNGs, its slice of

@@ -1,7 +1,7 @@
 """An MPI job from one process's perspective: messages, and status reports to the launcher.
 
 Only a process that a launcher started as one of several imports this module; in a single process,
-`mpi_tools.py` needs no messages. `mpi_job.py` defines how launcher and processes communicate.
+`mpi.py` needs no messages. `job.py` defines how launcher and processes communicate.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from spinup.parallel import job as mpi_job
+from spinup.parallel import job
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import open_own, own_folder
+from spinup.utils.files import open_own, own_folder
 
 # Up to this many numbers (over all shards), one message to every process beats two to each.
 SMALL = 1 << 16
@@ -36,7 +36,7 @@ class World:
         except (ImportError, RuntimeError) as error:  # RuntimeError: the MPI library is missing
             raise SpinupError(
                 "an MPI launcher started this program, but mpi4py or its MPI library is missing "
-                f"({error}); run {mpi_job.INSTALL}"
+                f"({error}); run {job.INSTALL}"
             ) from error
         self._mpi, self._comm = MPI, MPI.COMM_WORLD
         self.rank: int = self._comm.Get_rank()
@@ -50,7 +50,7 @@ class World:
             )
         self._table = self._open_table()
         if self._table is not None:
-            self._table[mpi_job.PID] = os.getpid()
+            self._table[job.PID] = os.getpid()
         self._stderr: int | None = None  # the original stderr, once the output is separated
         sys.excepthook = self._abort_on_exception
 
@@ -58,23 +58,23 @@ class World:
 
     def _open_table(self) -> np.ndarray | None:
         """Return this process's row of the table, if our launcher is watching."""
-        folder = os.environ.get(mpi_job.JOB_VARIABLE)
+        folder = os.environ.get(job.JOB_VARIABLE)
         path = os.path.join(folder, "table") if folder else ""
         if not os.path.isfile(path):
             return None
-        shape = self.size, mpi_job.COLUMNS
+        shape = self.size, job.COLUMNS
         table = np.memmap(path, dtype=np.int64, mode="r+", shape=shape)
         return np.asarray(table)[self.rank]  # ten times as fast as a memmap
 
     def sign_of_life(self) -> None:
         """Tell the launcher that this process is making progress."""
         if self._table is not None:
-            self._table[mpi_job.STEPS] += 1
+            self._table[job.STEPS] += 1
 
     def in_a_run(self, running: bool) -> None:
         """Tell the launcher whether this process is training."""
         if self._table is not None:
-            self._table[mpi_job.RUNNING] = int(running)
+            self._table[job.RUNNING] = int(running)
 
     @contextlib.contextmanager
     def collective(self) -> Iterator[None]:
@@ -82,18 +82,18 @@ class World:
         if self._table is None:
             yield
             return
-        self._table[mpi_job.ENTERED] += 1
+        self._table[job.ENTERED] += 1
         try:
             yield
         finally:
-            self._table[mpi_job.LEFT] += 1
+            self._table[job.LEFT] += 1
 
     def separate_output(self) -> None:
         """Let only the first process print; redirect the others' output to files, or discard it."""
         if self.rank == 0 or self._stderr is not None:
             return
         self._stderr = os.dup(2)
-        target, folder = os.devnull, os.environ.get(mpi_job.LOG_VARIABLE)
+        target, folder = os.devnull, os.environ.get(job.LOG_VARIABLE)
         if folder:
             own_folder(folder)
             target = os.path.join(folder, f"rank-{self.rank}.txt")
@@ -104,16 +104,16 @@ class World:
             os.dup2(fd, stream.fileno())
         os.close(fd)
 
-    def abort(self, message: str, status: int, kept: str = mpi_job.ERROR) -> None:
+    def abort(self, message: str, status: int, kept: str = job.ERROR) -> None:
         """End all processes with `status`; the launcher prints `message` last.
 
-        `kept` is the prefix of the file in which the launcher finds the message: `mpi_job.ERROR`
-        for an error of the program itself, or `mpi_job.LOST`.
+        `kept` is the prefix of the file in which the launcher finds the message: `job.ERROR`
+        for an error of the program itself, or `job.LOST`.
         """
         message = message if message.endswith("\n") else message + "\n"
         sys.stdout.flush()
         sys.stderr.flush()
-        folder = os.environ.get(mpi_job.JOB_VARIABLE, "")
+        folder = os.environ.get(job.JOB_VARIABLE, "")
         if os.path.isdir(folder):
             # write under another name first, so that the launcher never reads a partial message
             part = os.path.join(folder, f"part-{self.rank}")
@@ -134,7 +134,7 @@ class World:
             self.abort(f"Rank {self.rank} of {self.size} was interrupted", 130)
         text = "".join(traceback.format_exception(kind, error, trace))
         # MPI calls fail once another process has died: that process is the cause, not this one.
-        kept = mpi_job.LOST if issubclass(kind, self._mpi.Exception) else mpi_job.ERROR
+        kept = job.LOST if issubclass(kind, self._mpi.Exception) else job.ERROR
         self.abort(f"Rank {self.rank} of {self.size} failed:\n{text}", 1, kept)
 
     # ---- messages -------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def metadata_of(folder: Path, itr: int | str | None) -> dict[str, Any]:
     if backend_of(folder) == "tf1":
         saved = tf_folder(folder, itr)
         if not (saved / "policy.json").exists():
-            from spinup.runs.tf_loader import read_info
+            from spinup.policies.tf_loader import read_info
 
             meta = (read_info(saved) or {}).get("policy")
             return meta if isinstance(meta, dict) else {}

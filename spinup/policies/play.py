@@ -196,7 +196,7 @@ def print_table(returns: Sequence[float], lengths: Sequence[float]) -> None:
 
 def _take_env_kwargs(argv: Sequence[str] | None) -> tuple[list[str], dict[str, Any]]:
     """Separate `--env_kwargs:name value` (values are literals) from the other words."""
-    from spinup.utils.literals import parse_value
+    from spinup.utils.argparsing import parse_value
 
     words = list(sys.argv[1:] if argv is None else argv)
     rest: list[str] = []
@@ -325,7 +325,7 @@ def _play(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> None:
 
 def _longest(fpath: str, itr: int | str, env: Any) -> int:
     """Return the training's time limit if the environment has none, else 0 (no limit)."""
-    from spinup.envs.adapter import layers
+    from spinup.envs.layers import layers
     from spinup.envs.record import env_record
 
     folder, number = folder_of_save(fpath, itr)

@@ -6,16 +6,17 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spinup.policies.save_numbers import chosen_save, folder_of_files
-from spinup.runs.storage.files import self_hash
-from spinup.runs.storage.policy_files import POLICY_FORMAT
-from spinup.runs.storage.tensors import read_safetensors
+from spinup.runs.storage.arrays import read_safetensors
+from spinup.runs.storage.policies import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from spinup.utils.reading import read_json, sha256_file
 
 # Bytes of a policy's tensors: a billion weights.
@@ -55,30 +56,38 @@ def load_policy(
 
 
 def _read_meta(folder: Path, name: str) -> dict[str, Any]:
-    """Read a policy's description, and check it against its own hash."""
+    path = folder / f"{name}.json"
     try:
-        meta = read_json(folder / f"{name}.json")
+        return read_description(path, f"a policy of format {POLICY_FORMAT}", (POLICY_FORMAT,))
     except OSError as error:
         raise SpinupError(
-            f"cannot read {folder / name}.json ({error.strerror}); pass a run directory that "
-            "contains a saved policy"
+            f"cannot read {path} ({error.strerror}); pass a run directory that contains a saved "
+            "policy"
         ) from error
+
+
+def read_description(path: Path, what: str, formats: Collection[str | None]) -> dict[str, Any]:
+    """Read the JSON that describes a save, and check it against its own hash.
+
+    Raises ``OSError`` if there is no such file, and ``SpinupError`` if it does not describe `what`
+    in one of the `formats`.
+    """
+    try:
+        content = read_json(path)
     except ValueError as error:
+        raise SpinupError(f"{path} is not valid JSON ({error}); use another save") from error
+    if not isinstance(content, dict) or content.get("format") not in formats:
+        raise SpinupError(f"{path} does not describe {what}; use another save")
+    try:  # saves of version 0.1.0 have no hash
+        intact = content.get("sha256") in (None, self_hash(content))
+    except (ValueError, RecursionError):
+        intact = False  # nested deeper than any file that was saved
+    if not intact:
         raise SpinupError(
-            f"{folder / name}.json is not valid JSON ({error}); use another save"
-        ) from error
-    if not isinstance(meta, dict) or meta.get("format") != POLICY_FORMAT:
-        raise SpinupError(
-            f"{folder / name}.json does not describe a policy of format {POLICY_FORMAT}; "
-            "use another save"
+            f"{path} is damaged: it does not match its own hash; use another save (or delete the "
+            "line 'sha256' if you edited the file yourself)"
         )
-    # Policies saved by version 0.1.0 have no hash.
-    if meta.get("sha256", None) not in (None, _hash(meta)):
-        raise SpinupError(
-            f"{folder / name}.json is damaged: it does not match its own hash; use another save "
-            "(or delete the line 'sha256' if you edited the file yourself)"
-        )
-    return meta
+    return content
 
 
 def _tensors_of(folder: Path, name: str, meta: dict[str, Any]) -> dict[str, np.ndarray] | None:
@@ -92,10 +101,3 @@ def _tensors_of(folder: Path, name: str, meta: dict[str, Any]) -> dict[str, np.n
         except OSError as error:
             raise SpinupError(f"cannot read {file} ({error.strerror}); use another save") from error
     return None
-
-
-def _hash(meta: dict[str, Any]) -> str:
-    try:
-        return self_hash(meta)
-    except (ValueError, RecursionError):
-        return ""  # deeper than any file that was saved

@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 from spinup.algos.common.numpy_actor import NumpyActor
-from spinup.envs.actions import env_actions
 from spinup.envs.space_json import space_from_json
+from spinup.envs.spaces import env_actions
 from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
 
@@ -110,7 +110,7 @@ def _load_graph(
     folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
 ) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
     """Load a graph into a session of its own."""
-    from spinup.runs.tf_loader import reason, restore
+    from spinup.policies.tf_loader import reason, restore
     from spinup.utils.tf import tf
 
     # Acting on one observation at a time gains nothing from threads or a GPU.

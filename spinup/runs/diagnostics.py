@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from spinup.parallel.mpi import broadcast_object
 from spinup.runs.logger import Logger
-from spinup.runs.storage.tables import whole, write
 
 if TYPE_CHECKING:
     from spinup.runs.run import Run
@@ -41,14 +40,7 @@ class Table(Logger):
     resumed run removes those after it.
     """
 
-    def _append_row(self, row: Mapping[str, Any]) -> None:
-        assert self.output_file is not None
-        names = "\t".join(self.log_headers) + "\n" if self.first_row else ""
-        line = "\t".join(str(v) for v in row.values()) + "\n"
-        fd = self.output_file.fileno()
-        with self.writing(self._fname), whole(fd):
-            write(fd, (names + line).encode("utf-8"))
-        self._rows += 1
+    durable_rows = False
 
 
 class Diagnostics:

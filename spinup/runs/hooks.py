@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spinup.parallel.mpi import any_process, proc_id
+from spinup.runs.storage.policies import save_policy
+from spinup.utils.files import own_folder
 
 if TYPE_CHECKING:
     from spinup.runs.run import Run
@@ -41,8 +43,6 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
     run.tracked["best"].value = ret
     run.check_parameters()
     if proc_id() == 0:
-        from spinup.utils.own_files import own_folder
-
         run.logger.check_owner()
         folder = run.logger.path(BEST)
         meta = {**run.policy_meta(), "epoch": run.epoch, "return": ret}
@@ -51,6 +51,4 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
             if hasattr(run.logger, "tf_saver_elements"):
                 run.logger.tf_saver_elements.save(os.path.join(folder, "tf1_save"), meta)
             else:
-                from spinup.runs.storage.torch_saver import save_policy
-
                 save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]

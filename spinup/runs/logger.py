@@ -10,7 +10,7 @@
         logger.dump_tabular()
 
 In an MPI run, only the first process writes and prints. Importing this module imports neither torch
-nor TensorFlow.
+nor TensorFlow, and a module that only one step of a run needs is imported there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import io
-import json
 import numbers
 import os
 import re
@@ -32,13 +31,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from spinup.parallel.mpi import chunk_statistics, proc_id, to_float
-from spinup.runs.storage.files import atomic_write, save_number
 from spinup.utils.errors import SpinupError, check_name
+from spinup.utils.files import atomic_write, json_bytes
 
 if TYPE_CHECKING:
     from spinup.runs.sinks import Sink
     from spinup.runs.storage.locks import RunLock
-    from spinup.runs.storage.tables import TableHash
+    from spinup.runs.storage.tables import Table
 
 # the ANSI codes of colors; user code reads this name
 color2num = dict(
@@ -90,6 +89,8 @@ class Logger:
     exp_name``. In processes other than the first, ``output_dir`` and ``output_file`` are None.
     """
 
+    durable_rows = True  # whether a row waits for the disk
+
     def __init__(
         self,
         output_dir: str | os.PathLike[str] | None = None,
@@ -116,7 +117,7 @@ class Logger:
         self._fname = table_name(output_fname)
         self._token = object()
         self._lock: RunLock | None = None
-        self._table: TableHash
+        self._table: Table  # of the first process, as the other files
         self._closers = contextlib.ExitStack()
         self.sinks: list[Sink] = []
         # Runs at garbage collection or at exit, whichever is first; must not refer to self.
@@ -129,9 +130,7 @@ class Logger:
                 self.close()
                 raise
 
-    # ----------------------------------------------------------------------------------------------
-    # the run directory
-    # ----------------------------------------------------------------------------------------------
+    # ---- the run directory ----------------------------------------------------------------------
 
     def _open(
         self,
@@ -142,8 +141,7 @@ class Logger:
     ) -> None:
         from spinup.runs.storage import directory
         from spinup.runs.storage.locks import RunLock
-        from spinup.runs.storage.tables import TableHash, record_name
-        from spinup.utils.own_files import open_own
+        from spinup.runs.storage.tables import Table, record_name
 
         if sinks:
             from spinup.runs.sinks import check_sinks, make_sink
@@ -161,16 +159,13 @@ class Logger:
         # evaluation) shares the directory. A Logger with the same table belongs to an earlier run,
         # which has ended even if its Logger was never closed.
         joins = bool(lock.claims) and self._fname not in lock.claims
-        if not joins:
-            lock.claims.clear()
-        lock.claims[self._fname] = self._token
-        self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
-
-        if not joins:
-            directory.remove_temporaries(self.output_dir)
         earlier = [glob.escape(name) for name in (self._fname, record_name(self._fname))]
         if not joins:
+            lock.claims.clear()
+            directory.remove_temporaries(self.output_dir)
             earlier += directory.RUN_FILES
+        lock.claims[self._fname] = self._token
+        self._closers.callback(_give_up_claim, lock.claims, self._fname, self._token)
         if resume and not joins:
             from spinup.runs.storage.checkpoints import drop_pieces
 
@@ -180,30 +175,20 @@ class Logger:
             directory.delete_files(self.output_dir, earlier)
         elif not resume and (moved := directory.move_to_old(self.output_dir, earlier)):
             self._notice(moved, "yellow")
-        path = os.path.join(self.output_dir, self._fname)
-        # append mode: after rows are removed, writing continues at the new end
-        file = open(path, "a", encoding="utf-8", newline="\n", opener=open_own)  # noqa: SIM115
-        self.output_file = file
-        self._table = TableHash(self.path(self._fname))
-        self._closers.callback(file.close)
-        if resume:
-            self._read_back()
+        self._table = Table(self.path(self._fname))
+        self.output_file = self._table.file
+        self._closers.callback(self.output_file.close)
+        if resume and (lines := self._table.read_lines()):
+            self.log_headers = lines[0].split("\t")
+            self.first_row = False
+            self._rows = len(lines) - 1
         for given in sinks:
             sink = make_sink(given, self.output_dir, self.exp_name)
             self.sinks.append(sink)
             self._closers.callback(sink.close)
             if note := getattr(sink, "note", ""):
                 self.log(f"To watch it: {note}")
-        self.log(f"Logging to {path}", color="green")
-
-    def _read_back(self) -> None:
-        """Load the table on disk and continue it."""
-        assert self.output_file is not None
-        lines = self._table.read_lines(self.output_file)
-        if lines:
-            self.log_headers = lines[0].split("\t")
-            self.first_row = False
-            self._rows = len(lines) - 1
+        self.log(f"Logging to {os.path.join(self.output_dir, self._fname)}", color="green")
 
     def check_owner(self) -> None:
         """Raise an error if this Logger was closed or replaced, or if its directory is gone."""
@@ -225,8 +210,8 @@ class Logger:
         """Record that the run is complete, so that no message suggests resuming it."""
         if proc_id() == 0:
             self.check_owner()
-            with self.writing(".finished"):
-                self._table.record(self._sync())
+            with self.writing(self._fname):
+                self._table.record()
                 atomic_write(self.path(".finished"), b"finished\n")
             self.check_owner()  # the directory may have disappeared in the meantime
 
@@ -240,7 +225,7 @@ class Logger:
                 raise
             if self._lock is not None and self.output_file is not None:
                 self.check_owner()  # if the directory is gone, say so instead
-            from spinup.runs.storage.disk import failed
+            from spinup.runs.storage.directory import failed
 
             raise failed(error, self.output_dir or "", name) from error
 
@@ -249,9 +234,7 @@ class Logger:
         assert self._lock is not None
         return os.path.join(self._lock.path, *parts)
 
-    # ----------------------------------------------------------------------------------------------
-    # messages and the table
-    # ----------------------------------------------------------------------------------------------
+    # ---- messages and the table -----------------------------------------------------------------
 
     def log(self, msg: str, color: str = "green") -> None:
         """Print a line in color, or without color if the environment variable NO_COLOR is set."""
@@ -263,11 +246,6 @@ class Logger:
         if proc_id() == 0:
             plain = bool(os.environ.get("NO_COLOR"))
             print(msg if plain else colorize(msg, color, bold=True), flush=True)
-
-    def _warn_once(self, key: str, msg: str) -> None:
-        if key not in self._warned:
-            self._warned.add(key)
-            self._notice(msg, "red")
 
     def log_tabular(self, key: str, val: Any) -> None:
         """Set one column of the current row. The first row fixes the table's columns."""
@@ -290,25 +268,19 @@ class Logger:
         if proc_id() == 0:
             self.check_owner()
             row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
-            self._print_table(row)
+            if not self.quiet:
+                from spinup.runs.screen import table
+
+                print(table(row), flush=True)
             self._append_row(row)
         self.log_current_row.clear()
         self.first_row = False
 
-    def _print_table(self, row: Mapping[str, Any]) -> None:
-        if not self.quiet:
-            from spinup.runs.screen import table
-
-            print(table(row), flush=True)
-
     def _append_row(self, row: Mapping[str, Any]) -> None:
-        assert self.output_file is not None
         lines = "\t".join(self.log_headers) + "\n" if self.first_row else ""
         lines += "\t".join(str(v) for v in row.values()) + "\n"
         with self.writing(self._fname):
-            self.output_file.flush()  # what user code wrote to the table itself
-            fd = self.output_file.fileno()
-            self._table.append(fd, os.fstat(fd).st_size, lines.encode("utf-8"))
+            self._table.append(lines, self.durable_rows)
             self._rows += 1
             # a finished run that gets more epochs is unfinished again
             with contextlib.suppress(FileNotFoundError):
@@ -316,26 +288,16 @@ class Logger:
         for sink in self.sinks:
             sink.write_row(row, self._rows)
 
-    def _sync(self) -> int:
-        """Make the table durable and return its size in bytes."""
-        assert self.output_file is not None
-        with self.writing(self._fname):
-            self.output_file.flush()
-            fd = self.output_file.fileno()
-            os.fsync(fd)
-            return os.fstat(fd).st_size
-
-    # ----------------------------------------------------------------------------------------------
-    # resuming
-    # ----------------------------------------------------------------------------------------------
+    # ---- resuming -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint needs to continue the table from this row."""
-        size = self._sync() if self.output_file is not None else 0
+        with self.writing(self._fname):
+            size, digest = (0, "") if self.output_file is None else self._table.saved()
         return {
             "rows": self._rows,
             "offset": size,
-            "sha256": self._table.of(size) if self.output_file is not None else "",
+            "sha256": digest,
             "headers": list(self.log_headers),
             "first_row": self.first_row,
             "current_row": dict(self.log_current_row),
@@ -348,23 +310,16 @@ class Logger:
         if self.output_file is not None:
             self.check_owner()
             with self.writing(self._fname):
-                self._cut_back(state)
+                cut = self._table.cut_back(state)
+                if cut is not None:
+                    for sink in self.sinks:
+                        sink.cut_back(cut)
         self._rows = int(state["rows"])
         self.log_headers = list(state["headers"])
         self.first_row = bool(state["first_row"])
         self.log_current_row = dict(state["current_row"])
 
-    def _cut_back(self, state: Mapping[str, Any]) -> None:
-        assert self.output_file is not None
-        cut = self._table.cut_back(self.output_file, self._sync(), state)
-        if cut is not None:
-            self._sync()
-            for sink in self.sinks:
-                sink.cut_back(cut)
-
-    # ----------------------------------------------------------------------------------------------
-    # configuration and models
-    # ----------------------------------------------------------------------------------------------
+    # ---- configuration and models ---------------------------------------------------------------
 
     def save_config(self, config: Any) -> None:
         """Write ``config.json`` and print it; ``config`` can be any object, often ``locals()``."""
@@ -385,12 +340,12 @@ class Logger:
         if proc_id() != 0:
             return None
         self.check_owner()
-        text = json.dumps(shown, indent=4, sort_keys=True, allow_nan=False)
+        text = json_bytes(shown)
         with self.writing():
-            atomic_write(self.path("config.json"), text.encode() + b"\n")
+            atomic_write(self.path("config.json"), text)
         for sink in self.sinks:
             sink.write_config(shown)
-        return text
+        return text.decode().rstrip()
 
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
         """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
@@ -401,12 +356,13 @@ class Logger:
         if proc_id() != 0:
             return
         self.check_owner()
+        with self.writing(self._fname):
+            self._table.record()
         with self.writing():
-            self._table.record(self._sync())
             if state_dict:
                 import cloudpickle  # also pickles classes and functions of a script or a notebook
 
-                self.write_pickle(f"vars{save_number(itr)}.pkl", state_dict, cloudpickle.dump)
+                self.write_pickle(f"vars{_number(itr)}.pkl", state_dict, cloudpickle.dump)
             if hasattr(self, "tf_saver_elements"):
                 self._tf_simple_save(itr)
             if hasattr(self, "pytorch_saver_elements"):
@@ -420,9 +376,10 @@ class Logger:
         # Pickling a user's object can raise anything, but not disk errors: it happens in memory.
         except Exception as error:
             plain = re.sub(r"\d", "", os.path.basename(name))
-            self._warn_once(
-                plain, f"{plain} is not written because it cannot be pickled: {error!r}"
-            )
+            if plain not in self._warned:
+                self._warned.add(plain)
+                said = f"{plain} is not written because it cannot be pickled: {error!r}"
+                self._notice(said, "red")
         else:
             atomic_write(self.path(name), buffer.getvalue())
 
@@ -442,10 +399,10 @@ class Logger:
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
         """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
         if proc_id() == 0:
-            from spinup.runs.storage.torch_saver import save_model
+            from spinup.runs.storage.policies import save_model
 
             self.check_owner()
-            save_model(self, self.pytorch_saver_elements, save_number(itr), self._policy_meta)
+            save_model(self, self.pytorch_saver_elements, _number(itr), self._policy_meta)
 
     def setup_tf_saver(
         self,
@@ -459,16 +416,18 @@ class Logger:
 
         ``policy_meta`` is as for ``setup_pytorch_saver``; ``GraphSaver`` describes the others.
         """
-        from spinup.runs.tf_saver import GraphSaver
+        from spinup.registry import GRAPH_SAVER
+        from spinup.utils.importing import import_named
 
-        self.tf_saver_elements = GraphSaver(sess, inputs, outputs, policy_meta, **more)
+        saver = import_named(GRAPH_SAVER).GraphSaver  # in a layer above this one
+        self.tf_saver_elements = saver(sess, inputs, outputs, policy_meta, **more)
         self.tf_saver_info = self.tf_saver_elements.names
 
     def _tf_simple_save(self, itr: int | None = None) -> None:
         """Write ``tf1_save[itr]/``: a SavedModel, and the names of its inputs and outputs."""
         if proc_id() == 0:
             self.check_owner()
-            with self.writing(name := f"tf1_save{save_number(itr)}"):
+            with self.writing(name := f"tf1_save{_number(itr)}"):
                 self.tf_saver_elements.save(self.path(name))
 
 
@@ -532,14 +491,22 @@ class EpochLogger(Logger):
         self.epoch_dict = {k: list(values) for k, values in stored.items()}
 
 
-# --------------------------------------------------------------------------------------------------
-# helpers
-# --------------------------------------------------------------------------------------------------
+# ---- helpers ------------------------------------------------------------------------------------
 
 
 def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None:
     if claims.get(fname) is token:
         del claims[fname]
+
+
+def _number(itr: int | str | None) -> str:
+    """Return the number in a save's file names; empty for ``itr=None``."""
+    if itr is None:
+        return ""
+    try:
+        return str(int(itr))
+    except ValueError as error:
+        raise SpinupError(f"itr must be a number, None or 'last', not {itr!r}") from error
 
 
 def _to_numpy(value: Any) -> Any:

@@ -54,6 +54,21 @@ _SAVED: Mapping[str, type] = MappingProxyType(
 # ---------------------------------------------------------------------------------------------
 
 
+class Scalar:
+    """A number that can be tracked."""
+
+    def __init__(self, value: float):
+        self.value = float(value)
+
+    def state_dict(self) -> dict[str, float]:
+        """Return the number, for a checkpoint."""
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Restore the number from a checkpoint."""
+        self.value = float(state["value"])
+
+
 def state_of(run: Run) -> dict[str, Any]:
     """Return the whole state of `run`; all processes must call this together."""
     return {

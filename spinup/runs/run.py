@@ -32,8 +32,8 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
+from spinup.envs.make_streams import make_streams, one_env
 from spinup.envs.spaces import check_spaces
-from spinup.envs.streams import make_streams, one_env
 from spinup.parallel.mpi import (
     Shards,
     abort,
@@ -73,11 +73,10 @@ class Run:
         self.fingerprint = fingerprint(self.config)
         self.defaults = fingerprint(call.defaults)
         check_arguments(self.config)
-        # What a command line says about this run: `resume_with`, the words that continue it, and
-        # `source`, where its hyperparameters come from, unless the command line prints that.
-        logger_kwargs = dict(self.config["logger_kwargs"])
+        # What a command line says: `resume_with`, the words that continue this run, and `source`,
+        # where its hyperparameters come from, unless the command line prints that itself.
+        self.config["logger_kwargs"] = logger_kwargs = dict(self.config["logger_kwargs"])
         self.origin: dict[str, Any] = logger_kwargs.pop("origin", {})
-        self.config["logger_kwargs"] = logger_kwargs
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0  # on-policy: only the steps of finished epochs
@@ -87,7 +86,7 @@ class Run:
         self.diagnostics: Any = None  # the table `diagnostics.txt`, if the run writes one
         self.ended_early = False  # whether `on_epoch` returned True
         if self.config.get("save_best"):
-            from spinup.runs.scalar import Scalar
+            from spinup.runs.resuming import Scalar
 
             self.track(best=Scalar(-math.inf))  # the highest return so far
         self._signals = Signals()
@@ -111,8 +110,8 @@ class Run:
     def _open(self) -> None:
         from spinup.envs.first_steps import check_first_steps
         from spinup.runs.diagnostics import open_diagnostics
-        from spinup.runs.storage.jobs import is_of_this_job, sign_for_this_job
-        from spinup.utils.malloc import keep_freed_memory
+        from spinup.runs.storage.directory import is_of_this_job, sign_for_this_job
+        from spinup.utils.memory import keep_freed_memory
 
         config = self.config
         in_a_run(True)
@@ -185,7 +184,7 @@ class Run:
         """Pickle the environment before its first reset, for user code that reads `vars.pkl`."""
         env = self.streams[0].local_env
         if proc_id() == 0 and env is not None and not (self.output_dir / "vars.pkl").exists():
-            from spinup.runs.storage.env_saver import save_env
+            from spinup.runs.storage.policies import save_env
 
             save_env(self.logger, env)
 
@@ -397,7 +396,7 @@ class Run:
         return time.monotonic() - self.start_time
 
     def _show_bar(self, initial: int) -> None:
-        from spinup.utils.progress import ProgressBar
+        from spinup.runs.progress import ProgressBar
 
         self._bar = ProgressBar(self.planned_steps, enabled=True, initial=initial)
         self.closers.append(self._bar.close)
@@ -472,6 +471,6 @@ class Run:
 
     def policy_meta(self) -> dict[str, Any]:
         """Return the metadata from which a policy's network and environment are rebuilt."""
-        from spinup.runs.storage.policy_files import policy_meta
+        from spinup.runs.storage.policies import policy_meta
 
         return policy_meta(self)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup.parallel.mpi import num_procs
+from spinup.utils.command import join
 from spinup.utils.errors import printable
 from spinup.utils.serialization_utils import convert_json
 
@@ -136,8 +137,6 @@ def command(run: Run) -> list[str] | None:
 
 def how_to_continue(run: Run, steps: int) -> str:
     """Say what to type to continue a run that was stopped after `steps` steps."""
-    from spinup.utils.command import join
-
     words = command(run)
     if words is None:
         folder = json.dumps(str(run.output_dir))

@@ -23,12 +23,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spinup.runs.storage.disk import DiskError
-from spinup.runs.storage.files import atomic_write
 from spinup.runs.storage.tables import append
 from spinup.utils.command import join
 from spinup.utils.errors import SpinupError, nearest
-from spinup.utils.own_files import open_own, own_folder
+from spinup.utils.files import DiskError, atomic_write, open_own, own_folder
 
 SINK_NAMES = ("tensorboard", "wandb")
 _MOST_STEPS = 2**63 - 1  # an event has room for 64 bits

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from spinup.runs.storage.arrays import PIECE_NAME, PIECES
 from spinup.runs.storage.locks import RunLock
-from spinup.runs.storage.pieces import PIECE_NAME, PIECES
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import is_own_folder
+from spinup.utils.files import is_own_folder
 
 
 def delete_replay(run: Path) -> int:

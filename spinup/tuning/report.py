@@ -20,12 +20,12 @@ from spinup.analysis.comparison import compare_scores, describe_scores, short
 from spinup.policies.environments import names_module
 from spinup.runs.arguments.config import as_json
 from spinup.runs.screen import columns
-from spinup.runs.storage.files import atomic_write
 from spinup.tuning import halving
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.importance import importance
 from spinup.tuning.study import Study
 from spinup.utils.command import spinup_command
+from spinup.utils.files import atomic_write
 from spinup.utils.serialization_utils import convert_json
 
 PRESET = "preset.json"

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from spinup.runs.arguments.config import as_json
+from spinup.utils.argparsing import parse_value
 from spinup.utils.errors import SpinupError
-from spinup.utils.json_objects import read_object
-from spinup.utils.literals import parse_value
+from spinup.utils.reading import read_object
 
 SHIPPED = Path(__file__).with_name("spaces.json")
 DIGITS = 4  # significant digits of a sampled number, except in a narrow range: short to read

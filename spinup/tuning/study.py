@@ -24,12 +24,12 @@ from typing import Any
 from spinup.grids.cells import Cell, Job, make_jobs, read_state
 from spinup.grids.experiments import ExperimentGrid, check_place
 from spinup.runs.arguments.config import as_json
-from spinup.runs.storage.files import TMP_PREFIX, atomic_write, self_hash
 from spinup.tuning import halving, sampling, scores
 from spinup.tuning.cleaning import delete_replay
 from spinup.tuning.halving import DEFAULT
 from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import TMP_PREFIX, atomic_write, self_hash
 from spinup.utils.reading import read_json
 
 FORMAT = "spinup-study-1"

@@ -1,11 +1,13 @@
-"""An argument parser that reports invalid input in one sentence."""
+"""Words of a command line: their values, and a parser that reports errors in one sentence."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+import warnings
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spinup.utils.errors import SpinupError, nearest
 
@@ -38,3 +40,23 @@ def whole(least: int) -> Callable[[str], int]:
         return number
 
     return convert
+
+
+def parse_value(word: str) -> Any:
+    """Return a Python literal's value, or any other word as a string; nothing is executed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            value = ast.literal_eval(word.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return word
+    return value if _is_plain(value) else word
+
+
+def _is_plain(value: Any) -> bool:
+    """Test whether `value` is plain JSON data: no bytes, sets, complex numbers or Ellipsis."""
+    if isinstance(value, list | tuple):
+        return all(_is_plain(v) for v in value)
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    return value is None or isinstance(value, bool | int | float | str)

@@ -18,6 +18,8 @@ def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable
     """
 
     def getattribute(name: str) -> Any:
+        if name == "__path__":  # the import system asks for it, to see whether this is a package
+            raise AttributeError(name)
         for target in (moved[name],) if name in moved else targets:
             module = import_named(target)
             if hasattr(module, name):

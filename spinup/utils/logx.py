@@ -6,11 +6,11 @@ from spinup.utils.forwarding import forward
 
 if TYPE_CHECKING:
     from spinup.policies.saved import load_policy as load_policy
+    from spinup.policies.tf_loader import restore_tf_graph as restore_tf_graph
     from spinup.runs.logger import *  # noqa: F403
-    from spinup.runs.tf_loader import restore_tf_graph as restore_tf_graph
 
 __getattr__, __dir__ = forward(
     "spinup.runs.logger",
     load_policy="spinup.policies.saved",
-    restore_tf_graph="spinup.runs.tf_loader",
+    restore_tf_graph="spinup.policies.tf_loader",
 )

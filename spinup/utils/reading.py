@@ -11,6 +11,8 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from spinup.utils.errors import SpinupError
+
 JSON_LIMIT = 1 << 24  # bytes; the largest files that the library writes have a tenth of this
 TABLE_LIMIT = 1 << 29  # a progress.txt with a million rows
 
@@ -29,15 +31,12 @@ def open_regular(path: str | os.PathLike[str], limit: float = math.inf) -> Binar
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, "its name contains a NUL") from error
     info = os.fstat(file.fileno())
-    wrong = None
+    if stat.S_ISREG(info.st_mode) and info.st_size <= limit:
+        return file
+    file.close()
     if not stat.S_ISREG(info.st_mode):
-        wrong = OSError(errno.EINVAL, "not a regular file")
-    elif info.st_size > limit:
-        wrong = OSError(errno.EFBIG, "too large for a file of this name")
-    if wrong is not None:
-        file.close()
-        raise wrong
-    return file
+        raise OSError(errno.EINVAL, "not a regular file")
+    raise OSError(errno.EFBIG, "too large for a file of this name")
 
 
 def read_file(path: str | os.PathLike[str], limit: int = JSON_LIMIT) -> bytes:
@@ -49,6 +48,21 @@ def read_file(path: str | os.PathLike[str], limit: int = JSON_LIMIT) -> bytes:
 def read_json(path: str | os.PathLike[str], limit: int = JSON_LIMIT) -> Any:
     """Read a JSON file; raise ``OSError`` or a ``ValueError`` that says why it cannot be read."""
     return parse_json(read_file(path, limit))
+
+
+def read_object(path: str | Path, kind: str, content: str) -> dict[str, Any]:
+    """Return the JSON object in a file; `kind` and `content` are what errors call the two."""
+    try:
+        found = read_json(path)
+    except FileNotFoundError as error:
+        raise SpinupError(f"the {kind} '{path}' does not exist") from error
+    except OSError as error:
+        raise SpinupError(f"the {kind} '{path}' cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SpinupError(f"the {kind} '{path}' is not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise SpinupError(f"the {kind} '{path}' must contain one JSON object of {content}")
+    return found
 
 
 def parse_json(data: bytes) -> Any:

@@ -14,7 +14,7 @@ this folder, and `environments.py` has environments with typical faults of their
 """
 
 from spinup_lab.bugs.applying import applied, function, module, source
-from spinup_lab.bugs.catalogue import (
+from spinup_lab.bugs.mutants import (
     PARTS,
     BrokenEnvironment,
     Edit,

@@ -9,7 +9,7 @@ import sys
 
 from spinup.utils.errors import SpinupError
 from spinup_lab.bugs.applying import child_environment
-from spinup_lab.bugs.catalogue import find, healthy_source, load, mutated
+from spinup_lab.bugs.mutants import find, healthy_source, load, mutated
 
 _USAGE = "use python -m spinup_lab.bugs [--source] ID [-- MODULE ARGUMENTS...]"
 
@@ -27,8 +27,16 @@ def change(name: str) -> str:
     return "".join(lines)
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str] | None = None) -> int:
     """List the mutants, show one, or run a program with one; return the exit code."""
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except SpinupError as error:
+        print(f"spinup: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(argv: list[str]) -> int:
     if not argv:
         for mutant in load().values():
             print(f"{mutant.id:28} {mutant.part:16} {mutant.title}")
@@ -43,8 +51,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except SpinupError as error:
-        print(f"spinup: {error}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(main())

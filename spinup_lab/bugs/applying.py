@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spinup.utils.errors import SpinupError
-from spinup_lab.bugs.catalogue import Mutant, find, healthy_source, mutated
+from spinup_lab.bugs.mutants import Mutant, find, healthy_source, mutated
 
 VARIABLE = "SPINUP_ZOO"  # names the mutant that a child process is to run with
 _SWAPPED = ("__code__", "__defaults__", "__kwdefaults__")

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(args.explain)
     if not args.run:
         raise SpinupError("name a run to examine: spinup doctor RUN (or --explain ID)")
-    from spinup_lab.doctor.report import as_json, as_text, exit_code
+    from spinup_lab.doctor.printing import as_json, as_text, exit_code
 
     found = examined(args.run, args.play)
     print(as_json(found) if args.json else as_text(found, args.all))
@@ -58,8 +58,8 @@ def examined(given: Sequence[str], play: int) -> list[Examination]:
 
 
 def _explain(name: str) -> int:
-    from spinup_lab.doctor.catalogue import RULES
-    from spinup_lab.doctor.report import explanation
+    from spinup_lab.doctor.printing import explanation
+    from spinup_lab.doctor.rules import RULES
 
     rule = RULES.get(name.upper())
     if rule is None:

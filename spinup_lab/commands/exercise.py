@@ -18,7 +18,6 @@ from typing import Any
 
 from spinup.utils.argparsing import Parser, whole
 from spinup.utils.errors import SpinupError, nearest, printable
-from spinup_lab.exercises.catalogue import SETS, find, load, set_number
 from spinup_lab.exercises.exercise import Task
 from spinup_lab.exercises.progress import (
     FOLDER,
@@ -29,6 +28,7 @@ from spinup_lab.exercises.progress import (
     recorded,
     state,
 )
+from spinup_lab.exercises.tasks import SETS, find, load, set_number
 
 _OVERVIEW = """\
 commands:
@@ -97,11 +97,10 @@ def list_(words: Sequence[str]) -> int:
         if task.set != last:
             print(f"{'' if last is None else chr(10)}Set {task.set}: {SETS[task.set]}")
             last = task.set
-        needs = f"  needs {', '.join(task.needs)}" if task.needs else ""
         print(
             f"  {task.id:<{width}}  {task.kind}  {task.minutes:>3} min  "
             f"{'*' * task.difficulty:<5}  {task.title:<{titles}}  "
-            f"{state(entries.get(task.id, {}))}{needs}"
+            f"{state(entries.get(task.id, {}))}"
         )
     kinds = dict.fromkeys((task.kind, task.kind_name) for task in table)
     print(f"\n{'; '.join(f'{kind}: {name}' for kind, name in kinds)}.")

@@ -8,7 +8,8 @@
 `spinup doctor RUN...` prints the same findings.
 """
 
+from spinup.utils.findings import Finding
 from spinup_lab.doctor.examination import examine
-from spinup_lab.doctor.rule import PARTS, Finding
+from spinup_lab.parts import PARTS
 
 __all__ = ["PARTS", "Finding", "examine"]

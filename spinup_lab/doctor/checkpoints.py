@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
+from spinup.utils.findings import Finding
 from spinup_lab.doctor.record import Record
-from spinup_lab.doctor.rule import OFF_POLICY, ON_POLICY, Found, Rule, Skip
-from spinup_lab.doctor.saved import Saved
+from spinup_lab.doctor.rule import OFF_POLICY, ON_POLICY, Skip
+from spinup_lab.doctor.saved import BUFFERS, Saved
 
 _ENOUGH_UPDATES = 10
 _PARTS = {"pi_optimizer": "policy-loss", "vf_optimizer": "value-loss", "q_optimizer": "value-loss"}
 _RATES = {"pi_optimizer": "pi_lr", "vf_optimizer": "vf_lr", "q_optimizer": "q_lr"}
-_NOT_TRAINED = ("act_limit", "act_center", ".mean", ".std", ".sums")
 
 
 # -------------------------------------------------------------------------------------- optimizers
 
 
-def _untrained(run: Record) -> Found | None:
+def c1_untrained(run: Record) -> Iterator[Finding]:
     saved = run.saved
     if run.on_policy:
         run.need_signal()
@@ -44,12 +44,11 @@ def _untrained(run: Record) -> Found | None:
         ]
         if bad:
             shown = ", ".join(bad[:4]) + (f" and {len(bad) - 4} more" if len(bad) > 4 else "")
-            return Found(
+            yield run.found(
                 f"{shown} never got a gradient in {taken} updates of {optimizer.name}"
                 + (", because the critic gives all actions the same value" if dead else ""),
                 part="value-loss" if dead else _PARTS[optimizer.name],
             )
-    return None
 
 
 def _critic_is_flat(run: Record) -> bool:
@@ -87,7 +86,7 @@ def _expected_steps(run: Record, saved: Saved, name: str) -> int | None:
     return passes if run.setting("minibatch_size") is None else None
 
 
-def _update_counts(run: Record) -> Found | None:
+def c2_update_counts(run: Record) -> Iterator[Finding]:
     saved = run.saved
     if run.base not in (*ON_POLICY, *OFF_POLICY):
         raise Skip("the algorithm is not one of the library's")
@@ -96,7 +95,7 @@ def _update_counts(run: Record) -> Found | None:
         if wanted is not None and wanted != optimizer.steps:
             critics = {o.name: o.steps for o in saved.optimizers()}.get("q_optimizer")
             delayed = run.base == "td3" and critics == saved.updates
-            return Found(
+            yield run.found(
                 f"{optimizer.name} has taken {optimizer.steps} steps, but should have taken "
                 f"{wanted} after {saved.epochs} epochs",
                 part="policy-step" if delayed else None,  # TD3 delays the policy's steps alone
@@ -108,14 +107,13 @@ def _update_counts(run: Record) -> Found | None:
         steps = int(saved.tracked["loop"]["t"])
         wanted = _expected_updates(run, steps)
         if wanted != saved.updates:
-            return Found(
+            yield run.found(
                 f"{saved.updates} gradient steps were taken in {steps} environment steps; "
                 f"update_after, update_every and updates_per_step ask for {wanted}"
             )
-    return None
 
 
-def _optimizer_settings(run: Record) -> Found | None:
+def c17_optimizer_settings(run: Record) -> Iterator[Finding]:
     saved = run.saved
     if run.images:
         raise Skip("networks for images share layers")
@@ -129,7 +127,7 @@ def _optimizer_settings(run: Record) -> Found | None:
         held = len(optimizer.squares)
         if names and len(names) != held:
             how = "others are among them" if len(names) < held else "some are missing"
-            return Found(
+            yield run.found(
                 f"{optimizer.name} trains {held} tensors, but its network has {len(names)}: {how}",
                 part=_PARTS[optimizer.name],
             )
@@ -137,12 +135,11 @@ def _optimizer_settings(run: Record) -> Found | None:
         if not isinstance(rate, int | float) or not saved.whole_epochs:
             continue
         if abs(optimizer.lr - rate * left) > 1e-6 * abs(rate) + 1e-12:
-            return Found(
+            yield run.found(
                 f"the learning rate of {optimizer.name} is {optimizer.lr:.4g}; the settings give "
                 f"{rate * left:.4g} in epoch {saved.epochs - 1}",
                 part="hyperparameters",
             )
-    return None
 
 
 # --------------------------------------------------------------------------------- target networks
@@ -150,7 +147,7 @@ def _optimizer_settings(run: Record) -> Found | None:
 
 def _pairs(saved: Saved) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the trained tensors of the target networks with those of the networks."""
-    names = [n for n in saved.targets if not any(b in n for b in _NOT_TRAINED)]
+    names = [n for n in saved.targets if not any(b in n for b in BUFFERS)]
     return [(saved.targets[n], saved.weights[n]) for n in names if n in saved.weights]
 
 
@@ -163,7 +160,7 @@ def _target_updates(run: Record, saved: Saved) -> float:
     return saved.updates / (run.number("policy_delay", 2) if run.base == "td3" else 1)
 
 
-def _target_equal(run: Record) -> Found | None:
+def c3_target_equal(run: Record) -> Iterator[Finding]:
     saved = run.saved
     polyak, updates = run.number("polyak", 0.995), saved.updates
     pairs = _pairs(saved)
@@ -171,16 +168,14 @@ def _target_equal(run: Record) -> Found | None:
         raise Skip("there were too few updates")
     if polyak == 0 and updates % int(run.number("target_update_every", 1)) == 0:
         raise Skip("the target network was copied just now")
-    most = max(float(np.abs(a - b).max(initial=0)) for a, b in pairs)
-    if most > 0:
-        return None
-    return Found(
-        f"the target network equals the network itself after {updates} updates, with polyak = "
-        f"{polyak:g}"
-    )
+    if not any(float(np.abs(a - b).max(initial=0)) > 0 for a, b in pairs):
+        yield run.found(
+            f"the target network equals the network itself after {updates} updates, with polyak = "
+            f"{polyak:g}"
+        )
 
 
-def _target_distance(run: Record) -> Found | None:
+def c4_target_distance(run: Record) -> Iterator[Finding]:
     saved = run.saved
     polyak = run.number("polyak", 0.995)
     if _copies(run) or not 0 < polyak < 1:
@@ -196,7 +191,7 @@ def _target_distance(run: Record) -> Found | None:
         raise Skip("C3 is the rule for a target network that equals the network")
     far = math.sqrt(square / size)
     if far > 0.4 and _target_updates(run, saved) >= 10 * lag:
-        return Found(
+        yield run.found(
             f"the target network is {far:.2f} of the network's norm away from it after "
             f"{saved.updates} updates (healthy: below 0.15), with polyak = {polyak:g}"
         )
@@ -209,29 +204,34 @@ def _target_distance(run: Record) -> Found | None:
     if _critic_is_flat(run):
         raise Skip("the network does not move")
     if near < 0.5 and lag >= 20:
-        return Found(
-            f"the target network follows the network almost at once: a weight lags behind by "
+        yield run.found(
+            "the target network follows the network almost at once: a weight lags behind by "
             f"{near:.2f} of the learning rate (healthy: 2 to 8), with polyak = {polyak:g}"
         )
-    return None
 
 
-def _weights(run: Record) -> Found | None:
+def c5_weights(run: Record) -> Iterator[Finding]:
     for name, x in run.saved.weights.items():
         if not np.isfinite(x).all():
-            return Found(f"{name} contains values that are not finite", level="error")
+            yield run.found(f"{name} contains values that are not finite", level="error")
         if x.ndim == 2 and name.endswith("weight"):
             size = float(np.sqrt((x.astype(float) ** 2).mean()))
             usual = 1 / math.sqrt(3 * x.shape[1])
             if size > 100 * usual:
-                return Found(
+                yield run.found(
                     f"the weights of {name} have grown to {size:.3g}, {size / usual:.0f} times "
                     "their size at the start"
                 )
-    return None
 
 
 # ---------------------------------------------------------------------------------- replayed data
+
+
+def _replayed(run: Record) -> dict[str, np.ndarray]:
+    rows = run.saved.replay
+    if len(rows["rew"]) < 200:
+        raise Skip("the replay buffer has fewer than 200 transitions")
+    return rows
 
 
 class _Replay:
@@ -240,10 +240,8 @@ class _Replay:
     def __init__(self, run: Record):
         if run.algo in ("her", "acer"):
             raise Skip(f"{run.algo} stores episodes in another order")
-        self.rows = rows = run.saved.replay
+        self.rows = rows = _replayed(run)
         self.n = len(rows["rew"])
-        if self.n < 200:
-            raise Skip("the replay buffer has fewer than 200 transitions")
         obs, obs2 = (np.ascontiguousarray(rows[k]).reshape(self.n, -1) for k in ("obs", "obs2"))
         self.obs, self.same = obs, (obs == obs2).all(1)
         known = {row.tobytes() for row in obs}
@@ -267,16 +265,16 @@ class _Replay:
         self.length = self.n / self.episodes
 
 
-def _continuity(run: Record) -> Found | None:
+def c10_continuity(run: Record) -> Iterator[Finding]:
     replay = _Replay(run)
     if replay.same.mean() > 0.9:
-        return Found(
+        yield run.found(
             f"obs and obs2 are equal in {100 * replay.same.mean():.0f} % of the stored transitions",
             part="loop",
         )
     still = (replay.obs[1:] == replay.obs[:-1]).all(1)
     if replay.envs == 1 and still.mean() > 0.5:
-        return Found(
+        yield run.found(
             f"obs is the same as in the step before in {100 * still.mean():.0f} % of the stored "
             "transitions: it is not advanced",
             part="loop",
@@ -285,76 +283,66 @@ def _continuity(run: Record) -> Found | None:
         raise Skip("observations repeat, so that transitions cannot be followed")
     follows = float(replay.continues[replay.inner].mean())
     if follows < 0.5 and replay.length > 5 * replay.steps:
-        return Found(
+        yield run.found(
             f"only {100 * follows:.0f} % of the stored transitions are followed by one that starts "
             f"where they end, although episodes have {replay.length:.4g} steps"
         )
     ends = replay.inner.sum() / replay.length * (replay.steps if replay.steps > 1 else 1)
     found = int((~replay.continues & replay.inner).sum())
     if ends >= 5 and found < 0.1 * ends:
-        return Found(
+        yield run.found(
             f"{found} stored episodes end where no other transition begins, but about {ends:.0f} "
             "episodes ended: obs2 of a last step is the first observation of the next episode",
             part="episode-ends",
         )
-    return None
 
 
-def _done_flags(run: Record) -> Found | None:
+def c9_done_flags(run: Record) -> Iterator[Finding]:
     replay = _Replay(run)
     done = replay.rows["done"].astype(bool)
     limit = run.limit
     if replay.distinct >= 0.5:
         inside = done & replay.continues & replay.inner
         if inside.sum() > max(2, 0.2 * done.sum()):
-            return Found(
+            yield run.found(
                 f"{inside.sum()} of {done.sum()} transitions stored as done are followed by more "
                 "steps of the same episode"
             )
     if math.isfinite(limit) and (replay.lengths >= limit).all():
         if done.sum() > 0:
-            return Found(
+            yield run.found(
                 f"{done.sum()} transitions are stored as done, but every episode lasts until the "
                 f"limit of {limit:g} steps: a cut is stored as a death"
             )
-        return None
+        return
     episodes = replay.episodes
     if not math.isfinite(limit) or episodes < 5:
         raise Skip("too few episodes ended before their limit")
     # If a share p of the episodes reaches the limit, their mean length is at least p * limit.
     least = float(((1 - replay.lengths / limit) * replay.each).sum()) * 0.5
     if done.sum() < least and least >= 3:
-        return Found(
+        yield run.found(
             f"{done.sum()} transitions are stored as done, but at least {least:.0f} of about "
             f"{episodes:.0f} episodes ended before their limit of {limit:g} steps",
             level=None if done.sum() == 0 else "warning",
         )
     most = (1.5 * episodes + 5) * replay.steps
     if done.sum() > most:
-        return Found(
+        yield run.found(
             f"{done.sum()} transitions are stored as done, but only about {episodes:.0f} episodes "
             "ended"
         )
     if replay.steps == 1 and replay.envs == 1 and replay.distinct >= 0.5:
-        return _cut_as_death(replay, done, limit)
-    return None
+        ends = np.flatnonzero(~replay.continues & replay.inner)
+        died = done[ends[1:][np.diff(ends) == limit]]  # of episodes that lasted until the limit
+        if len(died) >= 3 and died.mean() > 0.5:
+            yield run.found(
+                f"{died.sum()} of {len(died)} episodes that were cut after {limit:g} steps are "
+                "stored as done"
+            )
 
 
-def _cut_as_death(replay: _Replay, done: np.ndarray, limit: float) -> Found | None:
-    """Compare the flags of episodes that lasted until the limit with those of the others."""
-    ends = np.flatnonzero(~replay.continues & replay.inner)
-    lengths = np.diff(ends)
-    last = ends[1:]
-    at_limit = lengths == limit
-    if at_limit.sum() >= 3 and done[last[at_limit]].mean() > 0.5:
-        return Found(
-            f"{done[last[at_limit]].sum()} of {at_limit.sum()} episodes that were cut after "
-            f"{limit:g} steps are stored as done"
-        )
-    return None
-
-
-def _discounts(run: Record) -> Found | None:
+def c27_discounts(run: Record) -> Iterator[Finding]:
     rows, n = run.saved.replay, int(run.number("n_step", 1))
     if "discount" not in rows or n < 2:
         raise Skip("rewards are not summed over several steps")
@@ -363,69 +351,60 @@ def _discounts(run: Record) -> Found | None:
     off = np.abs(found[:, None] - wanted).min(1) > 1e-5
     full = np.abs(found - wanted[-1]) < 1e-5
     if off.any():
-        return Found(
+        yield run.found(
             f"{off.sum()} of {len(found)} stored discounts are not a power of gamma, such as "
             f"{found[off][0]:.5g}"
         )
     if full.mean() < 0.3:
-        return Found(
+        yield run.found(
             f"only {100 * full.mean():.0f} % of the stored discounts are gamma^{n} = "
             f"{wanted[-1]:.5g}; most are {np.median(found):.5g}"
         )
-    return None
 
 
-def _rewards(run: Record) -> Found | None:
-    rew = run.saved.replay["rew"].ravel()
-    if len(rew) < 200:
-        raise Skip("the replay buffer has fewer than 200 transitions")
+def c11_rewards(run: Record) -> Iterator[Finding]:
+    rew = _replayed(run)["rew"].ravel()
     if not np.isfinite(rew).all():
-        return Found("the replay buffer contains rewards that are not finite", level="error")
+        yield run.found("the replay buffer contains rewards that are not finite", level="error")
     lengths = run.columns.get("EpLen", np.zeros(1))
     alike = np.isfinite(lengths).any() and np.nanstd(lengths) == 0  # NaN: no episode ended
     if np.ptp(rew) == 0 and not run.saved.replay["done"].any() and alike:
-        return Found(f"all {len(rew)} stored rewards are {rew[0]:g}, and no episode terminates")
+        yield run.found(f"all {len(rew)} stored rewards are {rew[0]:g}, and no episode terminates")
     middle = float(np.abs(rew).mean())
     most = float(np.abs(rew).max())
     if middle > 0 and most > 1e3 * middle:
-        return Found(
+        yield run.found(
             f"the largest reward, {most:.3g}, is {most / middle:.0f} times the average one",
             level="hint",
         )
-    return None
 
 
-def _observations(run: Record) -> Found | None:
+def c12_observations(run: Record) -> Iterator[Finding]:
     if run.algo == "acer":
         raise Skip("acer stores its data in another form")
-    obs = run.saved.replay["obs"]
+    obs = _replayed(run)["obs"]
     obs = obs.reshape(len(obs), -1).astype(float)
-    if len(obs) < 200:
-        raise Skip("the replay buffer has fewer than 200 transitions")
     std = obs.std(0)
-    constant = np.flatnonzero(std == 0)
-    if len(constant) == obs.shape[1]:
-        return Found("all stored observations are equal", level="warning", part="environment")
+    if (std == 0).all():
+        yield run.found("all stored observations are equal", level="warning", part="environment")
     moving = std[std > 0]
-    kwargs = run.config.get("ac_kwargs")
-    normal = run.algo == "her" or (isinstance(kwargs, dict) and kwargs.get("normalize_obs"))
+    normal = run.algo == "her" or run.normalizes("obs")
     if not normal and (np.abs(obs).max() > 100 or moving.max() > 1e3 * moving.min()):
-        return Found(
+        yield run.found(
             f"observations reach {np.abs(obs).max():.3g}, and their standard deviations lie "
             f"between {moving.min():.2g} and {moving.max():.2g}"
         )
-    return None
 
 
-def _actions(run: Record) -> Found | None:
+def c13_actions(run: Record) -> Iterator[Finding]:
     act = run.saved.replay["act"]
-    if run.action_space.get("type") == "Discrete":
+    if run.discrete:
         n = run.n_actions
         if act.min() < 0 or act.max() >= n:
-            return Found(
+            yield run.found(
                 f"stored actions range from {act.min()} to {act.max()}, outside 0 to {n - 1}"
             )
-        return None
+        return
     low, high = run.bounds
     act = act.reshape(-1, len(low)).astype(float)
     if run.base == "acer":
@@ -434,7 +413,7 @@ def _actions(run: Record) -> Found | None:
     out = ((act < low - slack) | (act > high + slack)).any(1)
     if out.any():
         worst = np.abs(act - (low + high) / 2).max(0) / ((high - low) / 2)
-        return Found(
+        yield run.found(
             f"{out.sum()} of {len(act)} stored actions are outside the bounds, up to "
             f"{worst.max():.2f} times half the range from the center"
         )
@@ -442,21 +421,20 @@ def _actions(run: Record) -> Found | None:
     warm = run.number("start_steps", 0)
     if unused.any() and warm >= 200 and run.saved.replay_total <= len(act):
         i = int(np.argmax(unused))
-        return Found(
+        yield run.found(
             f"the first {warm:g} actions should cover the whole range, but dimension {i} stays "
             f"between {act[:, i].min():.3g} and {act[:, i].max():.3g} of {low[i]:.3g} to "
             f"{high[i]:.3g}"
         )
-    return None
 
 
-def _normalizer(run: Record) -> Found | None:
+def c14_normalizer(run: Record) -> Iterator[Finding]:
     saved = run.saved
     found = [n for n in saved.weights if n.endswith("obs_filter.sums")]
     if not found:
         kwargs = run.setting("ac_kwargs")
         if run.ours and isinstance(kwargs, dict) and kwargs.get("normalize_obs") is True:
-            return Found("normalize_obs is True, but no statistics of observations are saved")
+            yield run.found("normalize_obs is True, but no statistics of observations are saved")
         raise Skip("the networks do not normalize observations")
     count = float(saved.weights[found[0]][0])
     if run.algo == "her":
@@ -466,42 +444,39 @@ def _normalizer(run: Record) -> Found | None:
     else:
         raise Skip("the checkpoint was taken within an epoch")
     if abs(count - wanted) > 0.5:
-        return Found(f"the normalizer has seen {count:g} observations, but {wanted:g} {what}")
-    return None
+        yield run.found(f"the normalizer has seen {count:g} observations, but {wanted:g} {what}")
 
 
-def _age(run: Record) -> Found | None:
+def c15_age(run: Record) -> Iterator[Finding]:
     warm, total = run.number("start_steps", 0), run.saved.replay_total
     size = run.number("replay_size")
     left = max(0.0, warm - max(0.0, total - size))
     share = left / min(total, size)
-    if run.algo == "her" or share <= 0.5 or run.rows < 5:
-        return None
-    return Found(
-        f"{100 * share:.0f} % of the replay buffer comes from random actions (start_steps)"
-    )
+    if run.algo != "her" and share > 0.5 and run.rows >= 5:
+        yield run.found(
+            f"{100 * share:.0f} % of the replay buffer comes from random actions (start_steps)"
+        )
 
 
 # ---------------------------------------------------------------------------------- saved policies
 
 
-def _saved_policy(run: Record) -> Found | None:
+def c16_saved_policy(run: Record) -> Iterator[Finding]:
     saved = run.saved
     _, tensors = saved.policy
     if set(tensors) != set(saved.weights):
         raise Skip("the saved policy has other tensors than the checkpoint")
     differ = [n for n, x in tensors.items() if not np.array_equal(x, saved.weights[n])]
-    if not differ:
-        return None
-    far = max(float(np.abs(tensors[n].astype(float) - saved.weights[n]).max()) for n in differ)
-    return Found(
-        f"the saved policy differs from the checkpoint of the same moment in {len(differ)} of "
-        f"{len(tensors)} tensors, by up to {far:.2g}",
-        level=None if (run.folder / ".finished").is_file() else "hint",
-    )
+    if differ:
+        far = max(float(np.abs(tensors[n].astype(float) - saved.weights[n]).max()) for n in differ)
+        yield run.found(
+            f"the saved policy differs from the checkpoint of the same moment in {len(differ)} of "
+            f"{len(tensors)} tensors, by up to {far:.2g}",
+            level=None if (run.folder / ".finished").is_file() else "hint",
+        )
 
 
-def _current_episodes(run: Record) -> Found | None:
+def c18_current_episodes(run: Record) -> Iterator[Finding]:
     """The environments remember their current episode; the replay buffer has to agree."""
     if run.algo in ("her", "acer") or (run.base == "dqn" and run.number("n_step", 1) > 1):
         raise Skip("the replay buffer does not store single steps")
@@ -519,32 +494,31 @@ def _current_episodes(run: Record) -> Found | None:
                 for a, b in ((stored[:-1], real[1:]), (stored[1:], real[:-1]))
             )
             how = "they are those of a neighboring step" if shifted else "they differ"
-            return Found(
+            yield run.found(
                 f"the rewards of the current episode are not those in the replay buffer: {how} "
                 f"(the last one is {stored[-1]:.4g}, the environment gave {real[-1]:.4g})"
             )
         now = streams["obs"][i]
         if not np.array_equal(rows["obs2"][index[-1]], now.astype(rows["obs2"].dtype)):
-            return Found(
+            yield run.found(
                 "the last stored obs2 is not the environment's current observation", part="loop"
             )
         acts = np.asarray(streams["actions"][i][-m:], float).reshape(m, -1)
         kept = rows["act"][index].astype(float).reshape(m, -1)
-        if run.action_space.get("type") == "Box":
+        if run.box:
             low, high = run.bounds
             kept = kept.clip(low, high)
         else:
             kept = kept + float(run.action_space.get("start") or 0)
         if not np.allclose(acts, kept, rtol=1e-4, atol=1e-5):
-            return Found(
+            yield run.found(
                 f"the environment received the action {acts[-1].round(4).tolist()}, but "
                 f"{kept[-1].round(4).tolist()} is stored",
                 part="action-bounds",
             )
-    return None
 
 
-def _relabeled(run: Record) -> Found | None:
+def c25_relabeled(run: Record) -> Iterator[Finding]:
     if run.algo != "her":
         raise Skip("it is for her")
     parts = (run.policy_meta.get("ac_kwargs") or {}).get("parts")
@@ -557,7 +531,7 @@ def _relabeled(run: Record) -> Found | None:
     wanted, wanted2 = rows["obs"][:, goal], rows["obs2"][:, goal]
     differ = (wanted != wanted2).any(1)
     if differ.mean() > 0.01:
-        return Found(
+        yield run.found(
             f"the desired goal differs between obs and obs2 in {100 * differ.mean():.0f} % of the "
             "stored transitions"
         )
@@ -567,225 +541,12 @@ def _relabeled(run: Record) -> Found | None:
     best = rows["rew"].max()
     if reached.sum() >= 10 and (rows["rew"][reached] < best).mean() > 0.05:
         share = 100 * (rows["rew"][reached] < best).mean()
-        return Found(
+        yield run.found(
             f"in {share:.0f} % of the {reached.sum()} stored transitions that reach their goal, "
             f"the reward is not the best one ({best:g})"
         )
     if int(run.number("k", 4)) > 0 and len(reached) >= 2000 and reached.sum() < 10:
-        return Found(
+        yield run.found(
             f"{reached.sum()} of {len(reached)} stored transitions reach their goal, although "
             f"{run.number('k', 4):g} of {run.number('k', 4) + 1:g} have hindsight goals"
         )
-    return None
-
-
-_EXACT: Any = {"exact": True, "tier": 2, "level": "error"}
-_LOOSE: Any = {"tier": 2, "level": "warning"}
-_WITH_REPLAY = ("ddpg", "td3", "sac", "dqn")
-
-RULES = (
-    Rule(
-        "C1",
-        "untrained tensor",
-        part="policy-loss",
-        limit="after 10 updates, Adam has seen a gradient of every parameter",
-        why="Adam keeps the mean square of every gradient. Where it is zero, no gradient ever "
-        "came.",
-        advice="Look for detach() or no_grad() on the way from the loss to this parameter, for a "
-        "constant in its place, and for a loss that does not use it.",
-        check=_untrained,
-        **_EXACT,
-    ),
-    Rule(
-        "C2",
-        "update counts",
-        part="loop",
-        limit="every optimizer has taken the number of steps that the settings call for",
-        why="The number of gradient steps follows from the settings: from the environment steps "
-        "(update_after, update_every, updates_per_step, policy_delay), or from StopIter and "
-        "train_v_iters.",
-        advice="Compare the loop that calls the update with its settings; a delay must count over "
-        "the whole run.",
-        check=_update_counts,
-        **_EXACT,
-    ),
-    Rule(
-        "C3",
-        "target equals network",
-        part="targets",
-        limit="the target network differs from the network, unless it was copied just now",
-        why="A target that is the network itself moves with every step, so the critic chases its "
-        "own tail.",
-        advice="Copy the network (copy.deepcopy), and check polyak: it is the share that the "
-        "target keeps.",
-        check=_target_equal,
-        algorithms=OFF_POLICY,
-        **_EXACT,
-    ),
-    Rule(
-        "C4",
-        "target distance",
-        part="targets",
-        limit="the target network lags behind by at most 0.4 of the network's norm, and its "
-        "weights by at least half a learning rate",
-        why="With polyak = 0.995, the target follows in about 200 updates. Much further behind, it "
-        "does not follow; much closer, it does not lag.",
-        advice="Check that the target is updated after every step, and that polyak and 1 - polyak "
-        "are not swapped.",
-        check=_target_distance,
-        algorithms=OFF_POLICY,
-        **_EXACT,
-    ),
-    Rule(
-        "C5",
-        "weights",
-        part="value-loss",
-        limit="weights are finite and at most 100 times their initial size",
-        why="Weights grow when a loss has no minimum: values run away, or logits are pushed to "
-        "certainty.",
-        advice="Lower the learning rate, clip gradients, scale rewards.",
-        check=_weights,
-        **_LOOSE,
-    ),
-    Rule(
-        "C9",
-        "done flags",
-        part="episode-ends",
-        limit="transitions are stored as done where an episode terminated, and only there",
-        why="done says that nothing follows. Stored at a time limit, it teaches that the limit is "
-        "death; never stored, it lets values leak past the end.",
-        advice="Store terminated, not terminated or truncated.",
-        check=_done_flags,
-        algorithms=_WITH_REPLAY,
-        needs=("EpLen",),
-        **_EXACT,
-    ),
-    Rule(
-        "C10",
-        "continuity",
-        part="replay",
-        limit="within an episode, obs2 is the obs of the next step; at its end, it is not",
-        why="A transition leads to where the next one starts, except that the last one leads to an "
-        "observation from which no action was taken.",
-        advice="Set o = o2 after every step, copy observations that the environment reuses, and "
-        "store the final observation, not the one after the reset.",
-        check=_continuity,
-        algorithms=_WITH_REPLAY,
-        needs=("EpLen",),
-        **_EXACT,
-    ),
-    Rule(
-        "C27",
-        "n-step discounts",
-        part="returns",
-        limit="the stored discounts are gamma to the number of summed rewards, mostly gamma^n",
-        why="After n rewards, the value that follows is n steps away.",
-        advice="Multiply the next value by gamma to the power of the number of rewards.",
-        check=_discounts,
-        algorithms=("dqn",),
-        **_EXACT,
-    ),
-    Rule(
-        "C11",
-        "rewards",
-        part="environment",
-        limit="stored rewards are finite and not all equal; none is 1,000 times the average",
-        why="Equal rewards in episodes that never terminate give every policy the same return.",
-        advice="Check the reward function; scale or clip rewards of very different sizes.",
-        check=_rewards,
-        algorithms=OFF_POLICY,
-        **_LOOSE,
-    ),
-    Rule(
-        "C12",
-        "observations",
-        2,
-        "hint",
-        part="environment",
-        limit="observations stay below 100, and their standard deviations within a factor of 1,000",
-        why="Networks learn slowly from inputs of very different sizes.",
-        advice="Normalize observations, in the environment or with ac_kwargs:normalize_obs.",
-        check=_observations,
-        algorithms=OFF_POLICY,
-    ),
-    Rule(
-        "C13",
-        "actions",
-        part="action-bounds",
-        limit="stored actions are within the bounds, and random ones cover them",
-        why="Off-policy algorithms learn the value of the action that the environment received. "
-        "Actions beyond the bounds, or from a part of them only, are not those.",
-        advice="Clip after adding noise; scale by (high - low) / 2 and shift by the center, in "
-        "every dimension.",
-        check=_actions,
-        algorithms=OFF_POLICY,
-        **_EXACT,
-    ),
-    Rule(
-        "C14",
-        "normalizer",
-        part="normalizer",
-        limit="the normalizer has seen every training observation once, and no other",
-        why="Statistics that miss observations, or include those of test episodes, are not those "
-        "that the policy was trained with.",
-        advice="Update the normalizer once per batch, and never in evaluation.",
-        check=_normalizer,
-        **_EXACT,
-    ),
-    Rule(
-        "C15",
-        "random data",
-        2,
-        "hint",
-        part="replay",
-        limit="at most half of the replay buffer comes from start_steps",
-        why="Random actions show little of what a good policy will see.",
-        advice="Lower start_steps or run longer.",
-        check=_age,
-        algorithms=_WITH_REPLAY,
-    ),
-    Rule(
-        "C16",
-        "saved policy",
-        part="logging-saving",
-        limit="the saved policy has the weights of the checkpoint",
-        why="Policy and checkpoint are saved together, after the same update.",
-        advice="Save after the update. If the run was killed while saving, resume it.",
-        check=_saved_policy,
-        **_EXACT,
-    ),
-    Rule(
-        "C17",
-        "optimizer settings",
-        part="hyperparameters",
-        limit="each optimizer has the parameters of its own network and the learning rate of the "
-        "settings",
-        why="An optimizer with another network's parameters trains it with the wrong loss.",
-        advice="Compare the optimizer's parameters with the network, and the learning rate with "
-        "the schedule.",
-        check=_optimizer_settings,
-        **_EXACT,
-    ),
-    Rule(
-        "C18",
-        "current episode",
-        part="replay",
-        limit="the newest transitions are the current episode's: rewards, actions, observation",
-        why="The checkpoint contains the current episode twice, as the environment saw it and as "
-        "the replay buffer stored it.",
-        advice="Check the order of act, step and store, and what is stored as the action.",
-        check=_current_episodes,
-        algorithms=_WITH_REPLAY,
-        **_EXACT,
-    ),
-    Rule(
-        "C25",
-        "relabeled goals",
-        part="replay",
-        limit="obs and obs2 have the same desired goal, and reaching it gives the best reward",
-        why="A hindsight copy replaces the goal everywhere and computes the reward anew.",
-        advice="Replace the goal in obs and obs2, and call compute_reward for every copy.",
-        check=_relabeled,
-        **_EXACT,
-    ),
-)

@@ -7,12 +7,14 @@ here once more, by the formulas of the papers, and compared with what the critic
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from spinup.utils.findings import Finding
 from spinup_lab.doctor.record import Record
-from spinup_lab.doctor.rule import ACTOR_CRITICS, ON_POLICY, Found, Rule, Skip
+from spinup_lab.doctor.rule import Skip
 
 _ROWS = 2000  # transitions that are looked at
 _WITH_TARGETS = ("ddpg", "td3", "sac", "dqn")
@@ -47,7 +49,7 @@ class _Nets:
         index = np.random.default_rng(0).integers(total, size=_ROWS)
         self.batch = {name: torch.as_tensor(x[index]) for name, x in rows.items()}
         self.newest = {name: torch.as_tensor(x[-200:]) for name, x in rows.items()}
-        self.discrete = run.action_space.get("type") == "Discrete"
+        self.discrete = run.discrete
 
     def obs(self, rows: dict[str, Any], name: str = "obs") -> Any:
         return self.inputs(rows[name].float())
@@ -104,6 +106,13 @@ def _nets(run: Record) -> _Nets:
     return found
 
 
+def _nets_for_a_box(run: Record) -> _Nets:
+    nets = _nets(run)
+    if nets.discrete:
+        raise Skip("the actions are not a Box")
+    return nets
+
+
 class _Backup:
     """The critics' values and their targets, recomputed, as arrays."""
 
@@ -142,7 +151,7 @@ class _Backup:
         return self.loss(self.target) > _SURPRISE * self.logged
 
 
-def _bellman(run: Record) -> Found | None:
+def c20_bellman(run: Record) -> Iterator[Finding]:
     found = _Backup(run)
     if run.setting("prioritized"):
         raise Skip("prioritized replay weighs transitions differently")
@@ -155,7 +164,7 @@ def _bellman(run: Record) -> Found | None:
         noise = float(np.abs(found.error[i]).mean()) / spread
         narrow = q.std() < 0.3 * spread and run.saved.updates >= LEARNED
         if not together > 0.7 and noise > 0.2 and (narrow or found.surprising):
-            return Found(
+            yield run.found(
                 f"{which} does not follow its target r + gamma Q(s', a'): their correlation over "
                 f"{len(q)} stored transitions is {together:.2f} (healthy: above 0.95)",
                 part="value-loss",
@@ -173,15 +182,14 @@ def _bellman(run: Record) -> Found | None:
     off = abs(scale - 1) > 0.04 and abs(offset) > 0.03 and size > 0.5 * spread
     if off and found.surprising:
         gamma = run.number("gamma")
-        return Found(
+        yield run.found(
             f"the critic has learned r + {scale * gamma:.3f} Q(s', a') instead of r + {gamma:g} "
             f"Q(s', a'): it is off by {offset:+.2f} standard deviations on average over "
             f"{int(alive.sum())} stored transitions"
         )
-    return None
 
 
-def _after_death(run: Record) -> Found | None:
+def c21_after_death(run: Record) -> Iterator[Finding]:
     if run.setting("prioritized"):
         raise Skip("prioritized replay weighs transitions differently")
     deaths, rows = int(run.saved.replay["done"].sum()), len(run.saved.replay["done"])
@@ -190,26 +198,24 @@ def _after_death(run: Record) -> Found | None:
     found = _Backup(run)
     right = found.loss(found.target)
     wrong = found.loss(found.rew + found.discount * found.after)
-    if not found.surprising or wrong > right / 3 or wrong > _SURPRISE * found.logged:
-        return None
-    q, rew = found.q.mean(0)[found.done], found.rew[found.done]
-    return Found(
-        f"at the end of episodes, the critic expects {q.mean():.4g} where the last reward is "
-        f"{rew.mean():.4g}: it counts on what would follow ({deaths} stored deaths)"
-    )
+    if found.surprising and not (wrong > right / 3 or wrong > _SURPRISE * found.logged):
+        q, rew = found.q.mean(0)[found.done], found.rew[found.done]
+        yield run.found(
+            f"at the end of episodes, the critic expects {q.mean():.4g} where the last reward is "
+            f"{rew.mean():.4g}: it counts on what would follow ({deaths} stored deaths)"
+        )
 
 
-def _loss_size(run: Record) -> Found | None:
+def c26_loss_size(run: Record) -> Iterator[Finding]:
     if run.setting("prioritized"):
         raise Skip("the logged loss is weighted")
     found = _Backup(run)
     now = found.loss(found.target)
-    if now < 30 * found.logged or now < 0.05 * float(found.target.var()):
-        return None
-    return Found(
-        f"the critics' loss on stored transitions is {now:.3g}, but LossQ is {found.logged:.3g}: "
-        "it is computed from other targets"
-    )
+    if not (now < 30 * found.logged or now < 0.05 * float(found.target.var())):
+        yield run.found(
+            f"the critics' loss on stored transitions is {now:.3g}, but LossQ is "
+            f"{found.logged:.3g}: it is computed from other targets"
+        )
 
 
 def _scatter(x: np.ndarray) -> float:
@@ -217,7 +223,7 @@ def _scatter(x: np.ndarray) -> float:
     return float(np.median(np.abs(x - np.median(x))))
 
 
-def _other_targets(run: Record) -> Found | None:
+def c28_other_targets(run: Record) -> Iterator[Finding]:
     """Compare the targets with those of known mistakes: which do the critics follow best?"""
     found, nets = _Backup(run), _nets(run)
     if nets.discrete or run.base not in ("td3", "sac"):
@@ -250,20 +256,17 @@ def _other_targets(run: Record) -> Found | None:
         # much in a few. A mistake explains the differences between ordinary states.
         if _scatter(other) < 0.9 * _scatter(error) and float((other**2).mean()) < best:
             best, name = float((other**2).mean()), what
-    if best >= 0.8 * right:
-        return None
-    return Found(
-        f"the critics follow a target with {name} better than theirs: the squared error is "
-        f"{best:.3g} instead of {right:.3g} on {len(found.rew)} stored transitions"
-    )
+    if not best >= 0.8 * right:
+        yield run.found(
+            f"the critics follow a target with {name} better than theirs: the squared error is "
+            f"{best:.3g} instead of {right:.3g} on {len(found.rew)} stored transitions"
+        )
 
 
-def _actor_rank(run: Record) -> Found | None:
+def c22_actor_rank(run: Record) -> Iterator[Finding]:
     if run.saved.updates < LEARNED // 2:
         raise Skip(f"there were fewer than {LEARNED // 2} updates")
-    nets = _nets(run)
-    if nets.discrete:
-        raise Skip("the actions are not a Box")
+    nets = _nets_for_a_box(run)
     torch, obs = nets.torch, nets.obs(nets.batch)
     limit, center = nets.net.pi.act_limit, nets.net.pi.act_center
     with torch.no_grad():
@@ -280,16 +283,15 @@ def _actor_rank(run: Record) -> Found | None:
         noise = float(torch.stack(spread).std(0).mean())
     level = float(rank.mean())
     scale = float(best.abs().mean()) + 1e-6
-    if level >= 0.4 or noise < 1e-3 * scale:
-        return None
-    return Found(
-        f"the policy's actions are better than {100 * level:.0f} % of random ones, by its own "
-        "critic (healthy: 70 to 100 %)",
-        level="error" if level < 0.2 else None,
-    )
+    if not (level >= 0.4 or noise < 1e-3 * scale):
+        yield run.found(
+            f"the policy's actions are better than {100 * level:.0f} % of random ones, by its own "
+            "critic (healthy: 70 to 100 %)",
+            level="error" if level < 0.2 else None,
+        )
 
 
-def _log_density(run: Record) -> Found | None:
+def c23_log_density(run: Record) -> Iterator[Finding]:
     nets = _nets(run)
     torch, obs = nets.torch, nets.obs(nets.batch)
     with torch.no_grad():
@@ -314,15 +316,14 @@ def _log_density(run: Record) -> Found | None:
         raise Skip("there are too few epochs")
     # The policy moves during an epoch; compare with how much the column itself moves.
     slack = 0.4 * size + 2 * float(np.abs(np.diff(logged[-4:])).max(initial=0.0))
-    if abs(logged[-1] - logp) <= slack:
-        return None
-    return Found(
-        f"AverageLogPi is {logged[-1]:.3g}, but the log-density of the saved policy's actions is "
-        f"{logp:.3g} on average"
-    )
+    if not abs(logged[-1] - logp) <= slack:
+        yield run.found(
+            f"AverageLogPi is {logged[-1]:.3g}, but the log-density of the saved policy's actions "
+            f"is {logp:.3g} on average"
+        )
 
 
-def _entropy_saved(run: Record) -> Found | None:
+def c24_entropy_saved(run: Record) -> Iterator[Finding]:
     saved = run.saved
     if "pi.log_std" not in saved.weights or not saved.whole_epochs:
         raise Skip("the policy has no log_std of its own, or the checkpoint is within an epoch")
@@ -331,12 +332,11 @@ def _entropy_saved(run: Record) -> Found | None:
     log_std = saved.weights["pi.log_std"].astype(float)
     wanted = float((log_std + _GAUSSIAN).sum())
     logged = float(run.column("Entropy")[saved.rows - 1])
-    if abs(logged - wanted) <= 1e-4 * (1 + abs(wanted)):
-        return None
-    return Found(
-        f"Entropy is {logged:.5g} in epoch {run.epoch(saved.rows - 1)}, but that of the saved "
-        f"policy is {wanted:.5g}"
-    )
+    if not abs(logged - wanted) <= 1e-4 * (1 + abs(wanted)):
+        yield run.found(
+            f"Entropy is {logged:.5g} in epoch {run.epoch(saved.rows - 1)}, but that of the saved "
+            f"policy is {wanted:.5g}"
+        )
 
 
 def _typical(away: Any, clear: Any) -> float:
@@ -346,7 +346,7 @@ def _typical(away: Any, clear: Any) -> float:
     return float(away[clear].abs().median()) / 0.6745
 
 
-def _exploration(run: Record) -> Found | None:
+def c19_exploration(run: Record) -> Iterator[Finding]:
     if run.algo == "her":
         raise Skip("her stores relabeled goals")
     nets = _nets(run)
@@ -355,16 +355,19 @@ def _exploration(run: Record) -> Found | None:
     own_steps = run.saved.replay_total - int(run.number("start_steps", 0))
     if own_steps < 500:
         raise Skip("most actions are still random")
+    noise = run.number("act_noise", 0.1) if run.base != "sac" else math.inf
+    if noise < 0.02:
+        raise Skip("there is hardly any noise")
     with nets.torch.no_grad():
         if run.base == "sac":
-            return _sampled(nets)
-        noise = run.number("act_noise", 0.1)
-        if noise < 0.02:
-            raise Skip("there is hardly any noise")
-        return _noise(nets, noise, min(1000, own_steps)) or _another_policy(nets, noise)
+            found = _sampled(nets)
+        else:
+            found = _noise(nets, noise, min(1000, own_steps)) or _another_policy(nets, noise)
+    if found:
+        yield found
 
 
-def _sampled(nets: _Nets) -> Found | None:
+def _sampled(nets: _Nets) -> Finding | None:
     """Compare stored actions with SAC's distribution."""
     torch, rows, pi = nets.torch, nets.newest, nets.net.pi
     h = pi.net(pi.obs_filter(nets.obs(rows)))
@@ -374,14 +377,14 @@ def _sampled(nets: _Nets) -> Found | None:
     size = _typical((torch.atanh(inside) - mu) / std, clear)
     if 0.4 <= size <= 4:
         return None
-    return Found(
+    return nets.run.found(
         f"the newest {int(clear.sum())} stored actions differ from the policy's by {size:.2f} "
         "times the policy's own standard deviation",
         part="loop" if size > 4 else None,
     )
 
 
-def _noise(nets: _Nets, noise: float, steps: int) -> Found | None:
+def _noise(nets: _Nets, noise: float, steps: int) -> Finding | None:
     """Compare the noise of stored actions with that of the settings.
 
     The policy has moved since it acted, by about as much in a state as in the next one. Differences
@@ -399,13 +402,13 @@ def _noise(nets: _Nets, noise: float, steps: int) -> Found | None:
             sizes.append(_typical((away[1:] - away[:-1]) / math.sqrt(2), pairs) / noise)
     if not sizes or max(sizes) >= _LEAST_NOISE:
         return None
-    return Found(
+    return nets.run.found(
         f"the noise in the newest {steps} stored actions is {max(sizes):.2f} times act_noise = "
         f"{noise:g} of half the range"
     )
 
 
-def _another_policy(nets: _Nets, noise: float) -> Found | None:
+def _another_policy(nets: _Nets, noise: float) -> Finding | None:
     """Notice stored actions that neither the policy nor its recent past explains."""
     torch, rows = nets.torch, nets.newest
     obs, act, pi = nets.obs(rows), rows["act"].float(), nets.net.pi
@@ -419,7 +422,7 @@ def _another_policy(nets: _Nets, noise: float) -> Found | None:
     alike = max(_correlation(act, own), _correlation(act, lagging))
     if size <= 6 or beyond <= 4 or alike > 0.5:
         return None
-    return Found(
+    return nets.run.found(
         f"the newest {int(clear.sum())} stored actions differ from the policy's by {size:.2f} "
         f"times act_noise = {noise:g} of half the range, and correlate with them by {alike:.2f}",
         part="loop",
@@ -461,7 +464,7 @@ def _activations(nets: _Nets) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _dead_units(run: Record) -> Found | None:
+def c6_dead_units(run: Record) -> Iterator[Finding]:
     nets = _nets(run)
     for name, (module, out) in _activations(nets).items():
         out = out.reshape(-1, out.shape[-1])
@@ -472,31 +475,29 @@ def _dead_units(run: Record) -> Found | None:
         share = float(dead.float().mean())
         if share > 0.95:
             how = "are never active" if relu else "are always saturated"
-            return Found(f"{100 * share:.0f} % of the units of layer {name} {how}")
-    return None
+            yield run.found(f"{100 * share:.0f} % of the units of layer {name} {how}")
 
 
-def _saturated(run: Record) -> Found | None:
-    nets = _nets(run)
-    if nets.discrete:
-        raise Skip("the actions are not a Box")
+def c7_saturated(run: Record) -> Iterator[Finding]:
+    nets = _nets_for_a_box(run)
     torch, obs = nets.torch, nets.obs(nets.batch)
     with torch.no_grad():
         act = nets.greedy(obs)
         limit, center = nets.net.pi.act_limit, nets.net.pi.act_center
         share = float(((act - center).abs() > 0.99 * limit).float().mean())
-    if share <= 0.9:
-        return None
-    return Found(f"{100 * share:.0f} % of the policy's actions are at the bounds of their range")
+    if share > 0.9:
+        yield run.found(
+            f"{100 * share:.0f} % of the policy's actions are at the bounds of their range"
+        )
 
 
-def _scale_of_actions(run: Record) -> Found | None:
+def c29_scale_of_actions(run: Record) -> Iterator[Finding]:
     low, high = run.bounds
     half, center = (high - low) / 2, (high + low) / 2
     for name, wanted in (("act_limit", half), ("act_center", center)):
         found = [x for key, x in run.saved.weights.items() if key.endswith(f"pi.{name}")]
         if found and not np.allclose(found[0], wanted, rtol=1e-4, atol=1e-5):
-            return Found(
+            yield run.found(
                 f"the policy's {name} is {np.round(found[0], 4).tolist()}, but the action space "
                 f"gives {np.round(wanted, 4).tolist()}"
             )
@@ -504,183 +505,20 @@ def _scale_of_actions(run: Record) -> Found | None:
     with nets.torch.no_grad():
         act = nets.greedy(nets.obs(nets.batch)).numpy().reshape(-1, len(low))
     beyond = np.abs(act - center) / half
-    if beyond.max() <= 1.01:
-        return None
-    return Found(
-        f"the policy's own actions reach {beyond.max():.2f} times half the range from its center "
-        f"({100 * (beyond > 1.01).any(1).mean():.0f} % of them are outside the bounds)"
-    )
+    if not beyond.max() <= 1.01:
+        yield run.found(
+            f"the policy's own actions reach {beyond.max():.2f} times half the range from its "
+            f"center ({100 * (beyond > 1.01).any(1).mean():.0f} % of them are outside the bounds)"
+        )
 
 
-def _blind(run: Record) -> Found | None:
-    nets = _nets(run)
-    if nets.discrete:
-        raise Skip("the actions are not a Box")
+def c8_blind(run: Record) -> Iterator[Finding]:
+    nets = _nets_for_a_box(run)
     with nets.torch.no_grad():
         act = nets.greedy(nets.obs(nets.batch))
         spread = float((act.std(0) / nets.net.pi.act_limit).max())
-    if spread >= 1e-3:
-        return None
-    return Found(
-        f"the policy takes the same action everywhere: it varies by {spread:.1g} of half the range"
-    )
-
-
-_EXACT: Any = {"exact": True, "tier": 2, "level": "error"}
-_LOOSE: Any = {"tier": 2, "level": "warning"}
-
-RULES = (
-    Rule(
-        "C6",
-        "dead units",
-        part="hyperparameters",
-        limit="at most 95 % of a hidden layer's units are dead on stored observations",
-        why="A unit that is never active, or always saturated, learns nothing.",
-        advice="Lower the learning rate, and normalize observations.",
-        check=_dead_units,
-        algorithms=_WITH_TARGETS,
-        **_LOOSE,
-    ),
-    Rule(
-        "C7",
-        "saturated actor",
-        part="action-bounds",
-        limit="at most 90 % of the policy's actions are at their bounds",
-        why="Where tanh is saturated, the gradient of the policy vanishes.",
-        advice="Scale rewards down, lower pi_lr, and check the scale of actions. Some tasks are "
-        "solved by extreme actions.",
-        check=_saturated,
-        algorithms=ACTOR_CRITICS,
-        **_LOOSE,
-    ),
-    Rule(
-        "C8",
-        "blind actor",
-        part="policy-loss",
-        limit="the policy's actions vary by at least 1e-3 of half the range",
-        why="A policy that ignores its observation can only learn one action.",
-        advice="Check that the observation reaches the network, and that its layers are alive.",
-        check=_blind,
-        algorithms=ACTOR_CRITICS,
-        **_LOOSE,
-    ),
-    Rule(
-        "C19",
-        "exploration noise",
-        part="exploration",
-        limit="the noise in stored actions, measured between successive steps, is at least half "
-        "that of the settings, and the newest actions are near those of the policy or its target, "
-        "or correlate with them (sac: they differ by 0.4 to 4 of its standard deviations)",
-        why="Actions are the policy's own plus noise. Less noise, and it does not explore as it "
-        "should; no resemblance, and another policy acted. A policy that moved since is no fault.",
-        advice="Scale the noise by half the action range in every dimension, and act with the "
-        "current weights.",
-        check=_exploration,
-        algorithms=ACTOR_CRITICS,
-        **_LOOSE,
-    ),
-    Rule(
-        "C20",
-        "Bellman equation",
-        part="returns",
-        limit="the critics correlate with r + gamma Q(s', a') above 0.7, with a factor within 4 %",
-        why="A critic is fitted to its target, so it agrees with it wherever data is stored. The "
-        "target is computed here once more, from the saved networks and the settings.",
-        advice="Check the discount, the shape of values and rewards in the loss ((B,) and (B, 1) "
-        "broadcast to (B, B)), the action whose value is taken, and the target network.",
-        check=_bellman,
-        algorithms=_WITH_TARGETS,
-        **_EXACT,
-    ),
-    Rule(
-        "C21",
-        "value after death",
-        part="episode-ends",
-        limit="where an episode terminated, the critic expects the last reward and nothing more",
-        why="Nothing follows a terminal state, so its target is the reward alone.",
-        advice="Multiply the next value by (1 - done).",
-        check=_after_death,
-        algorithms=_WITH_TARGETS,
-        **_EXACT,
-    ),
-    Rule(
-        "C22",
-        "actor rank",
-        part="policy-loss",
-        limit="the critic ranks the policy's action above 40 % of random ones; below 20 %, it is "
-        "an error",
-        why="The policy climbs its critic. If random actions are better by its own measure, it "
-        "climbs the wrong way, or the gradient does not reach it.",
-        advice="Check the sign of the policy's loss, and that the gradient passes through the "
-        "critic to the action.",
-        check=_actor_rank,
-        algorithms=ACTOR_CRITICS,
-        **_LOOSE,
-    ),
-    Rule(
-        "C23",
-        "log-density",
-        part="action-bounds",
-        limit="AverageLogPi agrees with the log-density of the saved policy, within 0.4 per "
-        "dimension and twice its last change",
-        why="The log-density of a squashed and scaled Gaussian follows from its mean and width.",
-        advice="Subtract log(1 - tanh(u)^2) and log(half range) in every dimension, and sum over "
-        "dimensions.",
-        check=_log_density,
-        algorithms=("sac",),
-        needs=("AverageLogPi",),
-        **_EXACT,
-    ),
-    Rule(
-        "C24",
-        "entropy of the policy",
-        part="policy-loss",
-        limit="the last Entropy is that of the saved Gaussian policy",
-        why="A Gaussian's entropy follows from log_std alone, and the column is measured after the "
-        "last step.",
-        advice="Sum over action dimensions, and measure after the update.",
-        check=_entropy_saved,
-        algorithms=ON_POLICY,
-        needs=("Entropy",),
-        **_EXACT,
-    ),
-    Rule(
-        "C26",
-        "loss of the critics",
-        part="value-loss",
-        limit="the critics' error on stored transitions is at most 30 times LossQ",
-        why="LossQ is the critics' error on batches of the same data.",
-        advice="Compare the target in the loss with the paper's.",
-        check=_loss_size,
-        algorithms=_WITH_TARGETS,
-        needs=("LossQ",),
-        **_LOOSE,
-    ),
-    Rule(
-        "C28",
-        "which target",
-        part="value-loss",
-        limit="no target of a known mistake fits the critics better by a fifth than the right one, "
-        "and by a tenth in ordinary states, apart from a common offset",
-        why="The targets of typical mistakes, such as the larger of two critics, are computed as "
-        "well. The critics agree best with the one that they were trained on.",
-        advice="Compare the target in the loss with the paper's.",
-        check=_other_targets,
-        algorithms=("td3", "sac"),
-        **_LOOSE,
-    ),
-    Rule(
-        "C29",
-        "scale of actions",
-        part="action-bounds",
-        limit="the policy's actions are within the bounds, and scaled by their half range and "
-        "center in every dimension",
-        why="A policy that is squashed and scaled to the bounds cannot leave them, and reaches all "
-        "of them.",
-        advice="End the network with tanh, multiply by (high - low) / 2 and add the center, in "
-        "every dimension.",
-        check=_scale_of_actions,
-        algorithms=ACTOR_CRITICS,
-        **_EXACT,
-    ),
-)
+    if not spread >= 1e-3:
+        yield run.found(
+            f"the policy takes the same action everywhere: it varies by {spread:.1g} of half the "
+            "range"
+        )

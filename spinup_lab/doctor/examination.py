@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.findings import LEVELS, Finding
 from spinup_lab.doctor.record import FEW_ROWS, Record
-from spinup_lab.doctor.rule import LEVELS, Finding, Rule, Skip
+from spinup_lab.doctor.rule import Rule, Skip
+from spinup_lab.doctor.rules import RULES
+from spinup_lab.doctor.seeds import experiment
 
 # What our own code raises when the files of a run contain something unexpected.
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
@@ -43,35 +47,37 @@ def examine(folder: str | Path, play: int = 0) -> list[Finding]:
 
 def examination(folder: str | Path, play: int = 0) -> Examination:
     """Examine one run directory and also return which rules were skipped, and why."""
-    from spinup_lab.doctor.catalogue import RULES
-
     return apply(Record(_checked(folder), play), RULES.values())
 
 
 def examinations(folders: Iterable[Path], play: int = 0) -> list[Examination]:
-    """Examine several runs, and compare the seeds of each experiment."""
-    from spinup_lab.doctor.catalogue import RULES
-    from spinup_lab.doctor.seeds import compare
+    """Examine several runs, and compare the seeds of each experiment.
 
-    found = [apply(Record(_checked(folder), play), RULES.values()) for folder in folders]
-    compare(found)
+    What the runs of an experiment say together is among the findings of the first of them.
+    """
+    found = [examination(folder, play) for folder in folders]
+    groups: dict[str, list[Examination]] = defaultdict(list)
     for one in found:
-        one.findings.sort(key=lambda finding: _rank(finding, RULES[finding.id]))
+        if one.record.rows and one.record.config:
+            groups[experiment(one.record)].append(one)
+    for first, *others in groups.values():
+        records = [first.record, *(other.record for other in others)]
+        rules = [rule for rule in RULES.values() if rule.compares and others]
+        first.findings += [seen for rule in rules if (seen := rule.first(records))]
+        first.findings.sort(key=_rank)
     return found
 
 
 def apply(record: Record, rules: Iterable[Rule]) -> Examination:
     """Apply rules to a run."""
     found = Examination(record)
-    places: dict[str, Rule] = {}
     for rule in rules:
-        places[rule.id] = rule
         reason = _reason_to_skip(rule, record)
         if reason is not None:
             found.skipped[rule.id] = reason
             continue
         try:
-            seen = rule.check(record)
+            seen = rule.first(record)
         except Skip as skip:
             found.skipped[rule.id] = str(skip)
         except SpinupError as error:  # a damaged checkpoint or policy, in one sentence
@@ -82,8 +88,8 @@ def apply(record: Record, rules: Iterable[Rule]) -> Examination:
             found.failed[rule.id] = f"{type(error).__name__}: {error}"
         else:
             if seen is not None:
-                found.findings.append(_demoted(rule, rule.finding(seen), record))
-    found.findings.sort(key=lambda finding: _rank(finding, places[finding.id]))
+                found.findings.append(_demoted(rule, seen, record))
+    found.findings.sort(key=_rank)
     return found
 
 
@@ -111,8 +117,9 @@ def _demoted(rule: Rule, finding: Finding, record: Record) -> Finding:
     return dataclasses.replace(finding, level="hint")
 
 
-def _rank(finding: Finding, rule: Rule) -> tuple[bool, bool, int, bool, int, int]:
+def _rank(finding: Finding) -> tuple[bool, bool, int, bool, int, int]:
     """Causes first: exact faults, then checkpoints, mechanisms, symptoms; hints at the end."""
+    rule = RULES[finding.id]
     family = "XCRS".index(rule.id[0])
     level = LEVELS.index(finding.level)
     return finding.level == "hint", rule.symptom, level, not rule.root, family, int(rule.id[1:])

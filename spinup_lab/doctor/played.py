@@ -6,8 +6,10 @@ imports no module that the file names. The policy is rebuilt from JSON and safet
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +17,9 @@ import gymnasium
 import numpy as np
 
 from spinup.utils.errors import SpinupError
+from spinup.utils.findings import Finding
 from spinup_lab.doctor.record import Record
-from spinup_lab.doctor.rule import Found, Rule, Skip
+from spinup_lab.doctor.rule import Skip
 
 _RANDOM = 20  # episodes of random actions
 _MOST_STEPS = 50_000  # of one kind of episodes
@@ -124,38 +127,35 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
     return float((a.mean() - b.mean()) / (error + 1e-9 + 1e-6 * abs(b.mean())))
 
 
-def _beats_random(run: Record) -> Found | None:
+def r1_beats_random(run: Record) -> Iterator[Finding]:
     if run.rows < 10:
         raise Skip("the run has fewer than 10 epochs")
     run.need_signal()
     played = _played(run)
     own, noise = _returns(played.best), _returns(played.random)
     z = max(_z(own, noise), _z(_returns(played.noisy), noise))
-    if z >= 2:
-        return None
-    return Found(
-        f"the saved policy returns {own.mean():.4g} on average over {len(own)} episodes, and "
-        f"random actions {noise.mean():.4g} ({z:+.1f} standard errors)"
-    )
+    if not z >= 2:
+        yield run.found(
+            f"the saved policy returns {own.mean():.4g} on average over {len(own)} episodes, and "
+            f"random actions {noise.mean():.4g} ({z:+.1f} standard errors)"
+        )
 
 
-def _noise_helps(run: Record) -> Found | None:
+def r2_noise_helps(run: Record) -> Iterator[Finding]:
     played = _played(run)
     own, noisy = _returns(played.best), _returns(played.noisy)
     base = _returns(played.random).mean()
     z = _z(own, noisy)
     lost = noisy.mean() - own.mean()
-    if z >= -4 or lost <= 0.5 * (noisy.mean() - base):
-        return None
-    return Found(
-        f"without noise, the policy returns {own.mean():.4g}, with noise {noisy.mean():.4g}"
-    )
+    if not (z >= -4 or lost <= 0.5 * (noisy.mean() - base)):
+        yield run.found(
+            f"without noise, the policy returns {own.mean():.4g}, with noise {noisy.mean():.4g}"
+        )
 
 
-def _value_at(run: Record) -> Found | None:
+def r3_value_at(run: Record) -> Iterator[Finding]:
     saved, gamma = run.saved, run.number("gamma")
-    kwargs = run.config.get("ac_kwargs")
-    if isinstance(kwargs, dict) and kwargs.get("normalize_ret"):
+    if run.normalizes("ret"):
         raise Skip("values are in units of normalized returns")
     if gamma >= 1 or run.base not in ("vpg", "trpo", "ppo"):
         raise Skip("it is for vpg, trpo and ppo, with a discount")
@@ -183,12 +183,11 @@ def _value_at(run: Record) -> Found | None:
     v, g = np.concatenate(values).astype(float), np.concatenate(returns)
     off = float((v - g).mean())
     limit = 0.5 * abs(float(g.mean())) + float(g.std())
-    if abs(off) <= limit:
-        return None
-    return Found(
-        f"the value function expects {v.mean():.4g} where the policy's discounted returns are "
-        f"{g.mean():.4g} on average ({len(g)} steps)"
-    )
+    if not abs(off) <= limit:
+        yield run.found(
+            f"the value function expects {v.mean():.4g} where the policy's discounted returns are "
+            f"{g.mean():.4g} on average ({len(g)} steps)"
+        )
 
 
 def _steady(returns: np.ndarray) -> bool:
@@ -196,7 +195,7 @@ def _steady(returns: np.ndarray) -> bool:
     return len(returns) >= 3 and bool(returns.std() < 0.5 * abs(returns.mean()))
 
 
-def _as_logged(run: Record) -> Found | None:
+def r4_as_logged(run: Record) -> Iterator[Finding]:
     played = _played(run)
     if run.has("AverageTestEpRet"):
         logged, own = run.column("AverageTestEpRet"), _returns(played.best)
@@ -214,56 +213,50 @@ def _as_logged(run: Record) -> Found | None:
     gained = float(recent.mean()) - float(base)
     won = float(own.mean()) - float(recent.max())
     if run.has("AverageTestEpRet") and won > 3 * noise and won > max(gained, 0.0) and _steady(own):
-        return Found(
+        yield run.found(
             f"the saved policy returns {own.mean():.4g}, but test episodes returned only "
             f"{recent.mean():.4g} in the last epochs: they do not play the policy alone",
             part="exploration",
         )
-    if lost <= 3 * noise or lost <= 0.5 * gained or gained <= 0:
-        return None
-    return Found(
-        f"the saved policy returns {own.mean():.4g}, but the last epochs logged "
-        f"{recent.mean():.4g} (random actions: {base:.4g})"
-    )
-
-
-def _environment(run: Record) -> Found | None:
-    env, _ = loaded(run, True)
-    try:
-        first, second = _walk(env, _SEED), _walk(env, _SEED)
-        n = min(len(first), len(second))
-        same = len(first) == len(second) and all(
-            np.array_equal(a[0], b[0]) and a[1] == b[1]
-            for a, b in zip(first[:n], second[:n], strict=True)
+    if not (lost <= 3 * noise or lost <= 0.5 * gained or gained <= 0):
+        yield run.found(
+            f"the saved policy returns {own.mean():.4g}, but the last epochs logged "
+            f"{recent.mean():.4g} (random actions: {base:.4g})"
         )
-        if not same:
-            return Found(
-                "two episodes with the same seed and the same actions differ", part="environment"
-            )
-        bad = [r for _, r in first if not math.isfinite(r)]
-        if bad:
-            return Found(f"the environment returned the reward {bad[0]}", part="environment")
-        raw = env.unwrapped
-        before, _ = raw.reset(seed=_SEED)
-        after = raw.step(env.action_space.sample())[0]
-        if isinstance(before, np.ndarray) and np.shares_memory(before, after):
-            return Found(
-                "the environment returns the same array at every step and overwrites it",
-                part="environment",
-            )
-    finally:
-        env.close()
-    if not run.goal:
-        lengths = {len(e.rewards) for e in _played(run).random}
-        died = all(e.terminated for e in _played(run).random)
-        length = next(iter(lengths))
-        if died and len(lengths) == 1 and length > 10:
-            return Found(
-                f"every episode of random actions terminates after exactly {length} steps: a time "
+
+
+def r5_environment(run: Record) -> Iterator[Finding]:
+    env, _ = loaded(run, True)
+    with contextlib.closing(env):
+        said = _misbehaves(env)
+    if said:
+        yield run.found(said)
+    elif not run.goal:
+        random = _played(run).random
+        first, *others = {len(episode.rewards) for episode in random}
+        if all(episode.terminated for episode in random) and not others and first > 10:
+            yield run.found(
+                f"every episode of random actions terminates after exactly {first} steps: a time "
                 "limit that is reported as terminated",
                 level="warning",
             )
-    return None
+
+
+def _misbehaves(env: Any) -> str:
+    first, second = _walk(env, _SEED), _walk(env, _SEED)
+    same = len(first) == len(second) and all(
+        np.array_equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(first, second, strict=True)
+    )
+    if not same:
+        return "two episodes with the same seed and the same actions differ"
+    bad = [r for _, r in first if not math.isfinite(r)]
+    if bad:
+        return f"the environment returned the reward {bad[0]}"
+    before, _ = env.unwrapped.reset(seed=_SEED)
+    after = env.unwrapped.step(env.action_space.sample())[0]
+    if isinstance(before, np.ndarray) and np.shares_memory(before, after):
+        return "the environment returns the same array at every step and overwrites it"
+    return ""
 
 
 def _walk(env: Any, seed: int, steps: int = 50) -> list[tuple[Any, float]]:
@@ -279,7 +272,7 @@ def _walk(env: Any, seed: int, steps: int = 50) -> list[tuple[Any, float]]:
     return found
 
 
-def _acting(run: Record) -> Found | None:
+def r6_acting(run: Record) -> Iterator[Finding]:
     """Repeat the episodes in which the run stopped, and ask the policy for these actions."""
     if not run.on_policy or run.images:
         raise Skip("C18 and C19 are the rules for off-policy algorithms")
@@ -300,15 +293,14 @@ def _acting(run: Record) -> Found | None:
             seen: list[Any] = []
             for action in actions[:500]:
                 seen.append(np.array(obs, np.float32))
-                discrete = run.action_space.get("type") == "Discrete"
-                obs, *_ = env.step(int(action) if discrete else np.asarray(action))
+                obs, *_ = env.step(int(action) if run.discrete else np.asarray(action))
             if not seen:
                 continue
             if len(seen) == len(actions) and not np.allclose(obs, last, rtol=1e-3, atol=1e-3):
                 raise Skip("the current episode cannot be repeated from its seed")
             act = torch.as_tensor(np.asarray(actions[: len(seen)]))
             with torch.no_grad():
-                taken = act - start if run.action_space.get("type") == "Discrete" else act.float()
+                taken = act - start if run.discrete else act.float()
                 pi, logp = net.pi(torch.as_tensor(np.stack(seen)), taken)
                 ent = pi.entropy()
             entropies.append(ent.sum(-1).numpy() if ent.ndim > 1 else ent.numpy())
@@ -318,100 +310,23 @@ def _acting(run: Record) -> Found | None:
     if sum(map(len, logps), 0) < 50:
         raise Skip("the current episodes are too short")
     logp, entropy = np.concatenate(logps), np.concatenate(entropies)
-    if run.action_space.get("type") == "Box":
+    if run.box:
         low, high = run.bounds
         spread = np.exp(entropy.mean() / len(low) - 0.5 * math.log(2 * math.pi * math.e))
         if spread > 0.25 * float(np.min(high - low)):
             raise Skip("many actions were clipped")
     surprise = float(-(logp + entropy).mean())
-    scale = max(1.0, float(run.act_dim)) if run.action_space.get("type") == "Box" else 0.7
+    scale = max(1.0, float(run.act_dim)) if run.box else 0.7
     if surprise < -0.5 * abs(float(entropy.mean())) and surprise < -0.3 * scale:
-        return Found(
+        yield run.found(
             f"the actions of the last {len(logp)} steps have a log-probability of "
             f"{logp.mean():.3g}, although the policy's entropy is {entropy.mean():.3g}: the "
             "log-probabilities are not those of the distribution",
             part="policy-loss",
         )
-    if surprise <= scale:
-        return None
-    return Found(
-        f"the actions of the last {len(logp)} steps have a log-probability of {logp.mean():.3g} "
-        f"under the saved policy, and its own actions {-entropy.mean():.3g}: another policy acted"
-    )
-
-
-RULES = (
-    Rule(
-        "R1",
-        "beats random",
-        3,
-        "warning",
-        "hyperparameters",
-        "the saved policy returns more than random actions, by 2 standard errors",
-        "Whatever the curve looks like, a policy that does not beat random actions has learned "
-        "nothing.",
-        "Look at the findings before this one, and try spinup probe.",
-        _beats_random,
-        symptom=True,
-    ),
-    Rule(
-        "R2",
-        "noise helps",
-        3,
-        "warning",
-        "exploration",
-        "without noise, the policy keeps at least half of what it gains over random actions",
-        "The most likely action should be at least as good as a sampled one.",
-        "Check the deterministic action: the mean, squashed and scaled like a sample.",
-        _noise_helps,
-        symptom=True,
-    ),
-    Rule(
-        "R3",
-        "values against returns",
-        3,
-        "warning",
-        "returns",
-        "values are within half of the discounted return, plus its standard deviation",
-        "A value function predicts the discounted return of the policy that it was trained with.",
-        "Check gamma, the value after the last step of an episode, and the targets.",
-        _value_at,
-    ),
-    Rule(
-        "R4",
-        "as logged",
-        3,
-        "warning",
-        "logging-saving",
-        "the saved policy keeps at least half of the logged gain over random actions",
-        "The saved policy should do what training logged. If it does not, something of it was not "
-        "saved: the normalizer, the scale of actions, the last update.",
-        "Save after the update, with the normalizer's statistics.",
-        _as_logged,
-    ),
-    Rule(
-        "R5",
-        "environment",
-        3,
-        "error",
-        "environment",
-        "the same seed and actions give the same episode, rewards are finite, observations are "
-        "fresh arrays, and episodes do not all terminate at the same step",
-        "An environment that breaks these rules makes runs unrepeatable or corrupts stored data.",
-        "Seed everything in reset(seed=...), return copies, and report a time limit as truncated.",
-        _environment,
-        exact=True,
-    ),
-    Rule(
-        "R6",
-        "who acted",
-        3,
-        "error",
-        "loop",
-        "the actions in the episodes that are still going on are likely under the saved policy",
-        "On-policy data comes from the current policy. One update later, its actions are still "
-        "likely.",
-        "Act with the current weights: renew copies of the network after every update.",
-        _acting,
-    ),
-)
+    if not surprise <= scale:
+        yield run.found(
+            f"the actions of the last {len(logp)} steps have a log-probability of "
+            f"{logp.mean():.3g} under the saved policy, and its own actions {-entropy.mean():.3g}: "
+            "another policy acted"
+        )

@@ -9,11 +9,12 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from spinup.analysis.curves import CHANGED, checked_table, one_line
+from spinup.utils.findings import Finding
 from spinup.utils.reading import read_json, read_table
 from spinup_lab.doctor.rule import ON_POLICY, Skip
 
@@ -126,6 +127,11 @@ class Record:
             raise Skip(f"config.json has no number {name}")
         return float(value)
 
+    def normalizes(self, what: str) -> bool:
+        """Return whether the networks were asked to normalize 'obs' or 'ret'."""
+        kwargs = self.config.get("ac_kwargs")
+        return isinstance(kwargs, dict) and bool(kwargs.get(f"normalize_{what}"))
+
     @property
     def limit(self) -> float:
         """The longest episode: the environment's time limit or `max_ep_len`, if known."""
@@ -152,14 +158,24 @@ class Record:
     @property
     def act_dim(self) -> int:
         """Number of dimensions of a Box of actions; skips the rule for other spaces."""
-        if self.action_space.get("type") != "Box":
+        if not self.box:
             raise Skip("the actions are not a Box" if self.action_space else _NO_POLICY)
         return int(np.prod(self.action_space.get("shape") or [1]))
 
     @property
+    def discrete(self) -> bool:
+        """Whether the actions are known to be Discrete."""
+        return bool(self.action_space.get("type") == "Discrete")
+
+    @property
+    def box(self) -> bool:
+        """Whether the actions are known to be a Box."""
+        return bool(self.action_space.get("type") == "Box")
+
+    @property
     def n_actions(self) -> int:
         """Number of Discrete actions; skips the rule for other spaces."""
-        if self.action_space.get("type") != "Discrete":
+        if not self.discrete:
             raise Skip("the actions are not Discrete" if self.action_space else _NO_POLICY)
         return int(self.action_space["n"])
 
@@ -215,15 +231,28 @@ class Record:
                 return name
         raise Skip("there is no column AverageQVals or AverageQ1Vals")
 
-    def epoch(self, row: int) -> int:
+    def epoch(self, row: SupportsIndex) -> int:
         """Return the number of the epoch of a row."""
         epochs = self.columns.get("Epoch")
         value = epochs[row] if epochs is not None else math.nan
         return int(value) if math.isfinite(value) else int(row) % max(1, self.rows)
 
-    def span(self, rows: Sequence[int] | np.ndarray) -> tuple[int, int] | None:
+    def span(self, rows: Sequence[SupportsIndex] | np.ndarray) -> tuple[int, int] | None:
         """Return the first and last epoch of some rows."""
-        return (self.epoch(int(rows[0])), self.epoch(int(rows[-1]))) if len(rows) else None
+        return (self.epoch(rows[0]), self.epoch(rows[-1])) if len(rows) else None
+
+    def found(
+        self,
+        sentence: str,
+        rows: Sequence[SupportsIndex] | np.ndarray = (),
+        level: str | None = None,
+        part: str | None = None,
+    ) -> Finding:
+        """Return what a check saw in some rows; the rule adds what it says about it.
+
+        `level` and `part` override the rule's own, for a check that can tell causes apart.
+        """
+        return Finding("", level or "", part or "", sentence, epochs=self.span(rows))
 
     @property
     def last(self) -> int:
@@ -273,35 +302,25 @@ def newest_checkpoint(folder: Path) -> Path:
     return max(folder.glob("checkpoints/step-*"), default=folder / "checkpoints" / "none")
 
 
-def persists(bad: np.ndarray) -> np.ndarray | None:
-    """Return the rows at the end of the run in which something persists, or None if it does not.
+def persists(bad: np.ndarray) -> np.ndarray:
+    """Return the rows at the end of the run in which something persists; none if it does not.
 
     It persists if it is true in the last 3 rows and in 60 % of the last 10.
     """
     recent = bad[-_WINDOW:]
     if len(bad) < _PERSISTS or not bad[-_PERSISTS:].all() or recent.mean() < _SHARE:
-        return None
+        return np.zeros(0, dtype=int)
     return np.flatnonzero(bad)[-int(recent.sum()) :]
 
 
 def longest(bad: np.ndarray) -> np.ndarray:
     """Return the rows of the longest stretch in which something is true."""
-    best: list[int] = []
-    for stretch in _stretches(bad):
-        best = stretch if len(stretch) > len(best) else best
-    return np.array(best, dtype=int)
-
-
-def _stretches(bad: np.ndarray) -> Iterator[list[int]]:
-    rows: list[int] = []
-    for row, true in enumerate(bad):
-        if true:
-            rows.append(row)
-        elif rows:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]])))
+    if not len(edges):
+        return edges
+    starts, ends = edges[::2], edges[1::2]
+    i = int(np.argmax(ends - starts))
+    return np.arange(starts[i], ends[i])
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -336,10 +355,9 @@ def _diagnostics(folder: Path, known: dict[str, np.ndarray], rows: int) -> dict[
         return {}
     place = {epoch: row for row, epoch in enumerate(epochs)}
     where = np.array([place.get(epoch, -1) for epoch in ours], dtype=int)
-    found = {}
-    for name, values in columns.items():
-        found[name] = np.where(where >= 0, values[where], np.nan) if len(values) else []
-    return {name: np.asarray(values) for name, values in found.items() if len(values) == rows}
+    if not len(epochs) or len(ours) != rows:
+        return {}
+    return {name: np.where(where >= 0, x[where], np.nan) for name, x in columns.items()}
 
 
 def _table(text: str) -> tuple[dict[str, np.ndarray], int]:

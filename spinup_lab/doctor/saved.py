@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup_lab.doctor.rule import Skip
 
 # Entries of a network's state that no optimizer trains.
-_BUFFERS = ("act_limit", "act_center", ".mean", ".std", ".sums", "ret_filter")
+BUFFERS = ("act_limit", "act_center", ".mean", ".std", ".sums", "ret_filter")
 # At most this many of the newest transitions are examined.
 MOST_ROWS = 20_000
 FIELDS = ("obs", "act", "rew", "obs2", "done")
@@ -119,7 +119,7 @@ class Saved:
         }.get(optimizer)
         if parts is None:
             raise Skip(f"the parameters of {optimizer} are not known")
-        names = [n for n in self.weights if not any(b in n for b in _BUFFERS)]
+        names = [n for n in self.weights if not any(b in n for b in BUFFERS)]
         return [n for part in parts for n in names if n.startswith(f"{inner}{part}")]
 
     # ---- replayed data -------------------------------------------------------------------------

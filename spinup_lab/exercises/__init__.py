@@ -17,8 +17,8 @@ __all__ = ["NotYetWritten", "Result", "check", "hint"]
 
 def check(exercise: str, answer: Any, seed: int = 0) -> Result:
     """Judge an answer, such as a function defined in a notebook, and return the verdict."""
-    from spinup_lab.exercises.catalogue import find
     from spinup_lab.exercises.progress import recorded
+    from spinup_lab.exercises.tasks import find
 
     return recorded(find(exercise), find(exercise).check_object(answer, seed))
 
@@ -28,7 +28,7 @@ def hint(exercise: str, number: int | None = None) -> str:
 
     Which one is the next is recorded in `spinup-exercises/progress.json`.
     """
-    from spinup_lab.exercises.catalogue import find
     from spinup_lab.exercises.progress import Progress, next_hint
+    from spinup_lab.exercises.tasks import find
 
     return next_hint(find(exercise), Progress(), number)

@@ -10,15 +10,26 @@ from __future__ import annotations
 import ast
 import random
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from spinup.utils.errors import SpinupError, nearest
 from spinup_lab import bugs as zoo
-from spinup_lab.bugs.catalogue import healthy_source
-from spinup_lab.exercises import recorded
-from spinup_lab.exercises.exercise import CANNOT_JUDGE, WRONG, Check, Exercise, Result, Wrong
+from spinup_lab.bugs.mutants import healthy_source
+from spinup_lab.exercises import content, recorded
+from spinup_lab.exercises.exercise import (
+    CANNOT_JUDGE,
+    WRONG,
+    Check,
+    Exercise,
+    Result,
+    Task,
+    Wrong,
+    docstring,
+    wrapped,
+)
 
 LETTERS = "abcd"
 NAME = "ANSWER"  # the variable with the answer to the question
@@ -58,17 +69,64 @@ class Fault:
         return excerpt(healthy_source(module), module, name, self.edits)
 
 
-def mutant(name: str) -> Fault:
-    """Return a fault of the zoo."""
-    found = zoo.find(name)
-    return Fault(found.title, found.story, found.part, found.hints, mutant=name)
+@dataclass(frozen=True)
+class _Asked:
+    """What a learner is asked."""
+
+    question: str
+    task: str
 
 
-def mistake(exercise: Exercise, name: str, part: str) -> Fault:
-    """Return a known mistake of an exercise as a fault; its hints are those of the exercise."""
-    (wrong,) = (wrong for wrong in exercise.wrong if wrong.name == name)
-    title = name.replace("-", " ")
-    return Fault(title, wrong.story, part, exercise.hints, edits=wrong.edits)
+@dataclass(frozen=True)
+class _File:
+    """What `bugs.toml` says; the comments there explain it."""
+
+    unchanged: str
+    recorded: Mapping[str, Any]
+    unrecorded: Mapping[str, Any]
+    near: Mapping[str, Any]
+    faults: Mapping[str, Any]
+    logs: Mapping[str, Any]
+
+    def asked(self, recorded: bool) -> _Asked:
+        """Return the question about a bug with logs, or about one without."""
+        name = "recorded" if recorded else "unrecorded"
+        return content.filled(_Asked, f"bugs.toml: [{name}]", getattr(self, name))
+
+
+def read(path: Path, exercises: Mapping[str, Task]) -> dict[str, Bug]:
+    """Return the bugs that a file describes in functions of other exercises."""
+    texts: _File = content.filled(_File, path.name, content.read(path))
+    logs = {
+        name: content.filled(Log, f"{path.name}: [logs.{name}]", table)
+        for name, table in texts.logs.items()
+    }
+    for name, log in logs.items():  # in the words of the log that shows it
+        others = tuple(logs[x].symptom if x in logs else x for x in log.others)
+        logs[name] = replace(log, others=others)
+    found: dict[str, Bug] = {}
+    for id_, faults in texts.faults.items():
+        exercise = exercises.get(id_)
+        if not isinstance(exercise, Exercise):
+            raise SpinupError(f"{path.name}: there is no function {id_!r}{nearest(id_, exercises)}")
+        for number, given in enumerate(faults, start=1):
+            fault = _fault(f"{path.name}: {id_}", exercise, given)
+            bug = _bug(exercise, number, fault, logs.get(fault.mutant), texts)
+            found[bug.id] = bug
+    return found
+
+
+def _fault(where: str, exercise: Exercise, given: str | Mapping[str, str]) -> Fault:
+    """Return a mutant of the zoo, by its id, or a known mistake with the part that it is in."""
+    if isinstance(given, str):
+        mutant = zoo.find(given)
+        return Fault(mutant.title, mutant.story, mutant.part, mutant.hints, mutant=given)
+    known = {wrong.name: wrong for wrong in exercise.wrong}
+    if content.as_table(where, given).get("mistake") not in known or "part" not in given:
+        raise SpinupError(f"{where}: {given} should have a known 'mistake' of it, and its 'part'")
+    wrong = known[given["mistake"]]
+    title = wrong.name.replace("-", " ")
+    return Fault(title, wrong.story, given["part"], exercise.hints, edits=wrong.edits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +157,13 @@ class Bug(Exercise):
             for letter, text in zip(LETTERS, self.choices, strict=False)
         )
         head = (
-            f"{self.id}: {self.title}.\n\n{self.task.strip()}\n\n{self.question}\n\n{answers}\n\n"
+            f"{self.id}: {self.title}.\n\n{self.task}\n\n{self.question}\n\n{answers}\n\n"
             f"When you have answered and mended it:  spinup exercise check {self.id}\n"
         )
-        quoted = head.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-        source = self.fault.applied(self._module, self.name)
-        code = f'"""{quoted}"""\n\n{source.imports}{NAME} = ""  # the letter\n\n\n{source.code}\n'
+        source = self.fault.applied(self.reference.partition(":")[0], self.name)
+        code = (
+            f'{docstring(head)}\n\n{source.imports}{NAME} = ""  # the letter\n\n\n{source.code}\n'
+        )
         found = {"exercise.py": code, "README.md": self.readme()}
         for run in self.runs():
             found.update({f"runs/{name}": content for name, content in run.files()})
@@ -122,17 +181,13 @@ class Bug(Exercise):
             for run in recorded.load(name)
         ]
 
-    @property
-    def _module(self) -> str:
-        return self.reference.partition(":")[0]
-
     def readme(self) -> str:
         """Return the task as a Markdown page."""
         answers = "\n".join(
             f"- {letter}) {text}" for letter, text in zip(LETTERS, self.choices, strict=False)
         )
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n{self.question}\n\n{answers}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n{self.question}\n\n{answers}\n\n"
             f"Write the letter into `{NAME}` in `exercise.py`, and mend the function. Then:\n\n"
             f"```bash\nspinup exercise check {self.id}\nspinup exercise hint {self.id}\n```\n"
         )
@@ -145,7 +200,7 @@ class Bug(Exercise):
         asked = self._judge_answer(_assigned(file))
         checks = (asked, *function.checks)
         if asked.passed and function.passed:
-            story = textwrap.fill(self.fault.story, 88)
+            story = wrapped(self.fault.story)
             told = Check(f"the bug was: {self.fault.title}", True, story)
             return replace(function, checks=(*checks, told))
         hint = f"spinup exercise hint {self.id}"
@@ -173,85 +228,46 @@ class Bug(Exercise):
         answer = self.choices[LETTERS.index(self.right)]
         parts = [
             f'{NAME} = "{self.right}": {answer}',
-            textwrap.fill(f"The bug: {self.fault.title}. {self.fault.story}", 88),
+            wrapped(f"The bug: {self.fault.title}. {self.fault.story}"),
             super().solution(),
         ]
         return "\n\n".join(parts)
 
 
-def make_bug(exercise: Exercise, number: int, fault: Fault, log: Log | None = None) -> Bug:
+def _bug(exercise: Exercise, number: int, fault: Fault, log: Log | None, texts: _File) -> Bug:
     """Return the bug exercise that starts from a fault in the function of another exercise."""
     shared = {f.name: getattr(exercise, f.name) for f in fields(Exercise)}
     id_ = f"{exercise.id}.bug{number}"
     if log is not None:
-        choices, right = _shuffled(id_, log.symptom, log.others)
-        question = f"What do the faulty runs show? Write the letter into {NAME}."
-        task = RECORDED.format(name=exercise.name)
+        choices = [log.symptom, *log.others]
     else:
-        near = (fault.part, "hyperparameters", *NEAR.get(fault.part, ()))
+        near = (fault.part, "hyperparameters", *texts.near.get(fault.part, ()))
         others = [part for part in zoo.PARTS if part not in near]
         parts = (fault.part, *random.Random(id_).sample(others, 3))
-        right_text, *rest = (f"{part}: {zoo.PARTS[part]}" for part in parts)
-        choices, right = _shuffled(id_, right_text, rest)
-        question = f"Which part of the algorithm is the fault in? Write the letter into {NAME}."
-        task = UNRECORDED.format(name=exercise.name)
-    story = "The function still does what it did when you started."
-    given = Wrong(
-        "unchanged",
-        story,
-        function=f"zoo:{fault.mutant}" if fault.mutant else None,
-        edits=fault.edits,
-    )
+        choices = [f"{part}: {zoo.PARTS[part]}" for part in parts]
+    right = choices[0]
+    random.Random(f"order of {id_}").shuffle(choices)
+    asked = texts.asked(recorded=log is not None)
+    function = f"zoo:{fault.mutant}" if fault.mutant else ""
+    given = Wrong("unchanged", texts.unchanged, function, fault.edits)
     shared.update(
         id=id_,
         title=f"find the bug in {exercise.name}{f' ({number})' if number > 1 else ''}",
         minutes=15,
         difficulty=min(5, max(2, exercise.difficulty)),
-        task=task,
+        task=asked.task.format(name=exercise.name),
         stub="",
         hints=fault.hints,
         wrong=(given, *exercise.wrong),
     )
-    return Bug(**shared, fault=fault, log=log, choices=choices, right=right, question=question)
-
-
-# Parts that a reader could also call the fault's part: they are not offered as wrong answers.
-NEAR = {
-    "returns": ("episode-ends", "value-loss", "replay", "normalizer"),
-    "episode-ends": ("returns", "replay", "value-loss", "loop", "environment"),
-    "policy-loss": ("policy-step", "exploration", "action-bounds"),
-    "policy-step": ("policy-loss", "loop"),
-    "value-loss": ("targets", "returns", "exploration"),
-    "targets": ("value-loss",),
-    "exploration": ("policy-loss", "action-bounds"),
-    "action-bounds": ("exploration", "policy-loss", "value-loss"),
-    "replay": ("loop", "episode-ends", "returns", "value-loss"),
-    "loop": ("replay", "environment", "episode-ends"),
-    "logging-saving": ("policy-step", "loop"),
-}
-
-RECORDED = """
-There is a fault in `{name}` below. The folder `runs` has the logs of three healthy
-runs and of three runs with this fault: read `progress.txt`, or draw columns, in this folder, with
-
-    spinup plot runs/healthy runs/faulty --value AverageEpRet
-
-1. Answer the question: what distinguishes the faulty runs?
-2. Mend the function. It is right when it equals the library's in every case. Nothing is trained.
-"""
-UNRECORDED = """
-There is a fault in `{name}` below.
-
-1. Answer the question: which part of an algorithm is it?
-2. Mend the function. It is right when it equals the library's in every case. Nothing is trained.
-"""
-
-
-def _shuffled(seed: str, right: str, others: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Return the choices in an order that depends on a name, and the letter of the right one."""
-    choices = [right, *others]
-    random.Random(f"order of {seed}").shuffle(choices)
-    return tuple(choices), LETTERS[choices.index(right)]
+    return Bug(
+        **shared,
+        fault=fault,
+        log=log,
+        choices=tuple(choices),
+        right=LETTERS[choices.index(right)],
+        question=asked.question,
+    )
 
 
 def _assigned(file: Path) -> Any:

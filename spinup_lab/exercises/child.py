@@ -151,8 +151,8 @@ def _line(file: Path, number: int) -> str:
 
 def main(name: str, file: str, seed: str, folder: str, seconds: str) -> None:
     """Judge a file and write the verdict into a folder."""
-    from spinup_lab.exercises.catalogue import find
     from spinup_lab.exercises.judge import prepare
+    from spinup_lab.exercises.tasks import find
 
     exercise: Any = find(name)
     prepare(exercise, int(seed))  # before the time counts, and before the file can change anything

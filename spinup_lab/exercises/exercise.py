@@ -2,7 +2,7 @@
 
 A `Task` is what the command line handles: it has files to start from, hints, a judge and a
 solution. `Exercise` is the kind in which a learner writes a function; other kinds (find the bug,
-experiments) are further subclasses of `Task`. The modules in `spinup_lab.exercises.sets` list them.
+experiments) are further subclasses of `Task`. The files in `sets` describe them: see `content.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 RIGHT, WRONG, CANNOT_JUDGE = 0, 1, 2  # exit codes
+PLAIN = "spinup_lab.exercises.exercise:plain"
 
 
 class NotYetWritten(NotImplementedError):
@@ -91,7 +92,8 @@ class Result:
         if self.checks:
             lines.append("")
         if self.misconception:
-            lines += [f"A known mistake ({self.misconception}):", _wrapped(self.story), ""]
+            story = wrapped(self.story, "  ", "  ")
+            lines += [f"A known mistake ({self.misconception}):", story, ""]
         lines.append(self.verdict)
         if self.next:
             lines.append(f"Next: {self.next}")
@@ -113,8 +115,9 @@ class Result:
         return "\n".join(lines)
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 88, initial_indent="  ", subsequent_indent="  ")
+def wrapped(text: str, first: str = "", rest: str = "") -> str:
+    """Return a paragraph in lines for a terminal, with these indents."""
+    return textwrap.fill(text, 88, initial_indent=first, subsequent_indent=rest)
 
 
 # ------------------------------------------------------------------------------------------ tasks
@@ -134,7 +137,6 @@ class Task:
         hints: idea, formula, almost code.
         algorithms: those to which it belongs.
         page: the page of the documentation to read, such as "algorithms/ppo".
-        needs: packages beyond torch and NumPy, such as "mujoco".
     """
 
     kind: ClassVar[str] = ""  # one letter for the list: F, B, E, ...
@@ -149,7 +151,6 @@ class Task:
     hints: tuple[str, str, str]
     algorithms: tuple[str, ...] = ()
     page: str = ""
-    needs: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -177,7 +178,7 @@ class Task:
     def readme(self) -> str:
         """Return the task as a Markdown page."""
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n"
             f"About {self.minutes} minutes, difficulty {self.difficulty} of 5. Then:\n\n"
             f"```bash\nspinup exercise check {self.id}\nspinup exercise hint {self.id}\n```\n"
         )
@@ -218,14 +219,14 @@ class Wrong:
         name: short and stable, such as "clip-without-adv".
         story: one or two sentences for the learner who made this mistake: what the answer does,
             and why that is wrong. They do not give the right code away.
-        function: "zoo:ID" (a mutant of `spinup_lab.bugs`), "module:function", or a function.
+        function: "zoo:ID" (a mutant of `spinup_lab.bugs`) or "module:function".
         edits: alternatively, pairs (old, new) of text to replace in the source of the reference;
             each `old` occurs exactly once there.
     """
 
     name: str
     story: str
-    function: str | Callable[..., Any] | None = None
+    function: str = ""
     edits: tuple[tuple[str, str], ...] = ()
 
 
@@ -238,14 +239,14 @@ class Exercise(Task):
             that raises `NotYetWritten`.
         name: the function that is judged.
         reference: the right answer, "module:function". It is imported only when needed.
-        cases: returns 8 to 20 cases, the simplest first.
+        cases: "module:function" that returns 8 to 20 cases, the simplest first.
         wrong: known misconceptions, at least three.
         returns: names of the items of a tuple that the function returns, for messages.
         shown: further objects that `solution` prints: the lines of the library that the reference
             stands for, if the reference was written for the exercise.
-        call: how to call an answer: (function, case) -> what is compared. By default,
-            `function(*case.args, **case.kwargs)`. For a class or a function that returns a
-            function, this does something with what it returned.
+        call: "module:function" for how to call an answer: (function, case) -> what is compared.
+            By default, it gets the arguments of the case. For a class or a function that
+            returns a function, this does something with what it returned.
         random: whether the answer may draw from torch's or NumPy's global random numbers, which are
             seeded before each call.
         rtol, atol: how far numbers may be off.
@@ -257,21 +258,20 @@ class Exercise(Task):
     stub: str
     name: str
     reference: str
-    cases: Callable[[], list[Case]]
+    cases: str
     wrong: tuple[Wrong, ...]
     returns: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    call: Callable[[Callable[..., Any], Case], Any] | None = None
+    call: str = PLAIN
     random: bool = False
     rtol: float = 1e-5
     atol: float = 1e-6
 
     def files(self) -> dict[str, str]:
         """Return `exercise.py` and `README.md`."""
-        head = f"{self.id}: {self.title}.\n\n{self.task.strip()}\n"
-        head = head.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-        how = f"\nWhen it is written:  spinup exercise check {self.id}\n"
-        source = f'"""{head}{how}"""\n\n{self.stub.strip()}\n'
+        head = f"{self.id}: {self.title}.\n\n{self.task}\n"
+        head += f"\nWhen it is written:  spinup exercise check {self.id}\n"
+        source = f"{docstring(head)}\n\n{self.stub}\n"
         return {"exercise.py": source, "README.md": self.readme()}
 
     def check(self, file: Path, seed: int = 0) -> Result:
@@ -291,9 +291,20 @@ class Exercise(Task):
         return "\n\n".join(source_of(place) for place in (self.reference, *self.shown))
 
 
+def docstring(text: str) -> str:
+    """Return a text as Python source."""
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{text}"""'
+
+
+def plain(function: Callable[..., Any], case: Case) -> Any:
+    """Call a function with the arguments of a case."""
+    return function(*case.args, **case.kwargs)
+
+
 def loss_only(function: Callable[..., Any], case: Case) -> Any:
     """An `Exercise.call` for a function that may return its loss with or without other things."""
-    result = function(*case.args, **case.kwargs)
+    result = plain(function, case)
     return result[0] if isinstance(result, tuple) and result else result
 
 

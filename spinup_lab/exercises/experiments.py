@@ -29,6 +29,7 @@ from spinup_lab.exercises.exercise import (
     Result,
     Task,
     resolve,
+    wrapped,
 )
 
 ANSWER, KEPT = "answer.toml", "prediction.json"
@@ -74,6 +75,17 @@ def trend(result: Mapping[str, Any], arms: Sequence[str]) -> str:
     if all((a, b) in better for a, b in neighbors):
         return "falls"
     return UNCLEAR
+
+
+def enough(result: Mapping[str, Any], arms: Sequence[str]) -> str:
+    """Return the first arm that scores at least 0.8, or "unclear"."""
+    for arm in arms:
+        if result["algorithms"][arm]["iqm"] >= 0.8:
+            return arm
+    return UNCLEAR
+
+
+DECISIONS = {"best": best_arm, "worst": worst_arm, "trend": trend, "enough": enough}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +167,7 @@ class Experiment(Task):
         arms = ", ".join(f"`{name}`" for name in self.names)
         shipped = recorded.exists(self.id)
         return (
-            f"# {self.id}: {self.title}\n\n{self.task.strip()}\n\n"
+            f"# {self.id}: {self.title}\n\n{self.task}\n\n"
             f"Compared are {arms}, {self.seeds} runs each, by the column `{self.value}` (mean of "
             f"the last {self.last} rows).\n\nPredictions:\n\n{choices}\n\n"
             f"1. Write `prediction` and `reason` into `{ANSWER}`.\n"
@@ -204,13 +216,13 @@ class Experiment(Task):
         text = f"the data say: {data} ({self.choices[data]})"
         lesson = str(answer.get("lesson", "")).strip()
         if agree:
-            checks.append(Check("prediction and data agree", True, _wrapped(self.lesson)))
+            checks.append(Check("prediction and data agree", True, wrapped(self.lesson)))
         elif len(lesson) >= LEAST:
             checks.append(Check("the data disagree, and you wrote why", True, text))
-            checks.append(Check("what others learned from it", True, _wrapped(self.lesson)))
+            checks.append(Check("what others learned from it", True, wrapped(self.lesson)))
         else:
             text += (
-                f"\n{_wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}, "
+                f"\n{wrapped(self.lesson)}\nWrite what you believe now into 'lesson' of {ANSWER}, "
                 f"in at least {LEAST} characters"
             )
             checks.append(Check("prediction and data agree", False, text))
@@ -265,7 +277,7 @@ class Experiment(Task):
 
     def solution(self) -> str:
         """Return what the experiment teaches."""
-        text = f"{self.id}: what the experiment teaches.\n\n{_wrapped(self.lesson)}"
+        text = f"{self.id}: what the experiment teaches.\n\n{wrapped(self.lesson)}"
         if not recorded.exists(self.id):
             return text
         return f"{text}\n\nThe shipped runs: spinup exercise run {self.id} --recorded"
@@ -347,7 +359,7 @@ def read_answer(file: Path) -> dict[str, Any]:
 def _differences(pairs: Sequence[Mapping[str, Any]]) -> str:
     """Return what the data say about each pair of arms: a sentence, or a line if there are many."""
     if len(pairs) == 1:
-        return _wrapped(pairs[0]["sentence"])
+        return wrapped(pairs[0]["sentence"])
     return "\n".join(
         f"{pair['x']} is above {pair['y']} by {pair['iqm_difference']:.3g} (95% CI "
         f"{pair['iqm_difference_ci'][0]:.3g} to {pair['iqm_difference_ci'][1]:.3g}): "
@@ -356,18 +368,14 @@ def _differences(pairs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 88)
-
-
 # ---------------------------------------------------------------------------------------- command
 
 
 def command(words: Sequence[str]) -> int:
     """Run `spinup exercise run ID`: make the runs of an experiment."""
     from spinup.utils.argparsing import Parser, whole
-    from spinup_lab.exercises.catalogue import find
     from spinup_lab.exercises.progress import FOLDER, default_folder
+    from spinup_lab.exercises.tasks import find
 
     parser = Parser(
         prog="spinup exercise run",

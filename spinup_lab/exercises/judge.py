@@ -25,6 +25,7 @@ from spinup.utils.errors import one_line
 from spinup_lab.exercises.child import SECONDS, cannot
 from spinup_lab.exercises.comparing import check_places, check_type, compare, short, shown
 from spinup_lab.exercises.exercise import (
+    PLAIN,
     RIGHT,
     WRONG,
     Case,
@@ -96,7 +97,7 @@ def _limited() -> Iterator[None]:
 def _cases_to_show(exercise: Exercise, seed: int) -> list[Case]:
     """Return the cases for messages; no function is called with these arguments."""
     seed_all(seed)
-    return exercise.cases()
+    return resolve(exercise.cases)()
 
 
 class _Judge:
@@ -198,7 +199,8 @@ class _Judge:
             if got.drew:
                 name = self.exercise.name
                 advice = "its result should depend on its arguments only"
-                if "rng" in named_arguments(self.reference, self.cases[0]) or self.exercise.call:
+                given = named_arguments(self.reference, self.cases[0])
+                if "rng" in given or self.exercise.call != PLAIN:
                     advice = "it should draw only from a generator that it is given, if any"
                 raise Difference(
                     f"{name} draws from the global random numbers of {got.drew}: {advice}"

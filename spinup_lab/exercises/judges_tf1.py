@@ -1,21 +1,23 @@
-"""What the TensorFlow exercises are judged by: numbers, not training runs.
+"""The checks of the original's exercises in TensorFlow; `judges_common.py` says what is compared.
 
-A check builds the answer and the right one in the same graph, feeds both the same arrays, and
-raises `Wrong` at the first difference.
+A check builds the answer and the right one in the same graph, and feeds both the same arrays.
 """
 
-from functools import wraps
+from functools import partial, wraps
 
 import gymnasium
 import numpy as np
 
 from spinup.algos.tf1.common.networks import Networks
+from spinup.algos.tf1.ppo import ppo as ppo_module
 from spinup.algos.tf1.td3 import core
 from spinup.algos.tf1.td3 import td3 as library
-from spinup.exercises import common
-from spinup.exercises.common import MANY, RIGHT, Wrong, expect, written
 from spinup.exercises.tf1.problem_set_1_solutions import exercise1_1_soln
 from spinup.utils.tf import tf
+from spinup_lab.exercises import judges_common as common
+from spinup_lab.exercises.judges_common import GAMMA, MANY, Wrong, expect, written
+
+ACTIVATIONS = {"": None, "tanh": tf.tanh, "relu": tf.nn.relu}
 
 
 def in_a_graph(check):
@@ -38,20 +40,16 @@ def initialize():
     run(tf.global_variables_initializer())
 
 
-class SameGradients:
-    """Compares the gradients of two scalars with respect to named tensors."""
+def evaluated(x, feed, parameters):
+    """Return a tensor's value, and how to compute its gradients by named tensors."""
 
-    def __init__(self, expected, got, variables):
-        self.names, self.both = list(variables), []
-        for scalar in (expected, got):
-            tensors = list(variables.values())
-            pairs = zip(tensors, tf.gradients(scalar, tensors), strict=True)
-            self.both.append([tf.zeros_like(t) if g is None else g for t, g in pairs])
+    def slopes():
+        tensors = list(parameters.values())
+        found = zip(tensors, tf.gradients(tf.reduce_sum(x), tensors), strict=True)
+        found = run([tf.zeros_like(t) if g is None else g for t, g in found], feed)
+        return dict(zip(parameters, found, strict=True))
 
-    def expect(self, what, feed):
-        """Raise `Wrong` unless they are the same for these inputs."""
-        for name, right, found in zip(self.names, *run(self.both, feed), strict=True):
-            expect(f"the gradient of {what} with respect to {name}", right, found)
+    return run(x, feed), slopes
 
 
 def require_tensor(x, what):
@@ -66,20 +64,20 @@ def require_tensor(x, what):
 @in_a_graph
 def check_gaussian_likelihood(answer):
     """Both shapes of log_std, single rows and dimensions, narrow and wide Gaussians, gradients."""
-    rng = np.random.default_rng(0)
-    for batch, dim, shape in [(1, 1, "dim"), (4, 3, "dim"), (32, 10, "dim"), (32, 10, "batch")]:
-        rows = (dim,) if shape == "dim" else (None, dim)
-        shapes = {"x": (None, dim), "mu": (None, dim), "log_std": rows}
-        given = {name: tf.placeholder(tf.float32, s) for name, s in shapes.items()}
-        log_std = rng.uniform(-2, 1, (dim,) if shape == "dim" else (batch, dim))
-        arrays = [rng.normal(size=(batch, dim)), rng.normal(size=(batch, dim)), log_std]
-        feed = dict(zip(given.values(), arrays, strict=True))
-        got = require_tensor(answer(*given.values()), "gaussian_likelihood")
-        right = exercise1_1_soln.gaussian_likelihood(*given.values())
-        case = f"with x of shape [{batch}, {dim}] and log_std of shape {list(log_std.shape)}, "
-        expect(f"{case}the result", *run([right, got], feed))
-        sums = tf.reduce_sum(right), tf.reduce_sum(got)
-        SameGradients(*sums, given).expect(f"{case}the sum of the result", feed)
+
+    def evaluate(function, arrays, what):
+        shapes = {k: (None, *x.shape[1:]) if x.ndim == 2 else x.shape for k, x in arrays.items()}
+        given = {name: tf.placeholder(tf.float32, shape) for name, shape in shapes.items()}
+        feed = {given[name]: x for name, x in arrays.items()}
+        found = require_tensor(function(*given.values()), "gaussian_likelihood")
+        return evaluated(found, feed, given)
+
+    common.check_gaussian_likelihood(evaluate, exercise1_1_soln.gaussian_likelihood, answer)
+
+
+def exercise1_1(gaussian_likelihood):
+    """Judge exercise 1.1; return the exit code."""
+    return common.judge(lambda: check_gaussian_likelihood(gaussian_likelihood))
 
 
 # ------------------------------------------------------------------------------------------- 1.2
@@ -88,29 +86,21 @@ def check_gaussian_likelihood(answer):
 @in_a_graph
 def check_mlp(mlp):
     """The layers, their sizes, and the activations between and after them."""
-    cases = [(3, [2], tf.tanh, None), (3, [8, 2], tf.nn.relu, None), (4, (8, 6, 1), tf.tanh, abs)]
-    for inputs, sizes, activation, last in cases:
-        call = f"mlp(x, {sizes}), with x of shape [batch, {inputs}],"
+
+    def build(sizes, inner, last):
+        inputs, hidden = sizes[0], sizes[1:]
         x = tf.placeholder(tf.float32, (None, inputs))
         before = len(tf.trainable_variables())
-        out = require_tensor(mlp(x, sizes, activation, last), "mlp")
+        out = require_tensor(mlp(x, hidden, ACTIVATIONS[inner], ACTIVATIONS[last]), "mlp")
         variables = tf.trainable_variables()[before:]
-        kernels = [v for v in variables if len(v.shape) == 2]
-        biases = [v for v in variables if len(v.shape) == 1]
-        found = [tuple(v.shape.as_list()) for v in kernels]
-        right = list(zip([inputs, *sizes[:-1]], sizes, strict=True))
-        if found != right or [v.shape.as_list() for v in biases] != [[n] for n in sizes]:
-            raise Wrong(f"{call} should have weights of the shapes {right} and a bias per layer")
-        expected = x
-        for i, (w, b) in enumerate(zip(kernels, biases, strict=True)):
-            expected = tf.matmul(expected, w) + b
-            expected = activation(expected) if i < len(sizes) - 1 else expected
-        expected = last(expected) if last else expected
+        kernels, biases = ([v for v in variables if len(v.shape) == n] for n in (2, 1))
         initialize()
         for i, v in enumerate(biases):  # they often start at zero, where a missing one is hidden
             run(v.assign(tf.fill(v.shape, 0.1 * (i + 1))))
-        feed = {x: 3 * np.random.default_rng(0).normal(size=(16, inputs))}
-        expect(f"the output of {call}", *run([expected, out], feed))
+        call = f"mlp(x, {hidden}), with x of shape [batch, {inputs}],"
+        return call, run(kernels), run(biases), lambda given: run(out, {x: given})
+
+    common.check_mlp(build)
 
 
 @in_a_graph
@@ -154,15 +144,10 @@ def check_policy(policy):
 
 def exercise1_2(mlp, policy):
     """Judge exercise 1.2 and, with `--train`, train the policy; return the exit code."""
-    args = common.train_arguments("Exercise 1.2: a Gaussian policy for PPO.")
+    own = {"policy": policy, "hidden_sizes": (64,)}
     use_answer_if_unwritten()
-    verdict = common.judge(lambda: check_mlp(mlp), lambda: check_policy(policy))
-    if args.train and verdict == RIGHT:
-        from spinup.algos.tf1.ppo.ppo import ppo
-
-        own = {"policy": policy, "hidden_sizes": (64,)}
-        common.demonstrate(ppo, args.env, args.epochs, ac_kwargs=own)
-    return verdict
+    checks = [partial(check_mlp, mlp), partial(check_policy, policy)]
+    return common.exercise1_2(checks, partial(ppo_module.ppo, ac_kwargs=own))
 
 
 def use_answer_if_unwritten():
@@ -179,7 +164,6 @@ def use_answer_if_unwritten():
 
 # ------------------------------------------------------------------------------------------- 1.3
 
-GAMMA, NO_NOISE = 0.9, (0.0, 0.5)
 LIMITS = (-np.ones(2, np.float32), np.ones(2, np.float32))
 
 
@@ -207,10 +191,11 @@ def _td3_case():
         cls(core.mlp_actor_critic, given[0], scope, *given[1:])
         for cls, scope in ((Networks, "main"), (Networks, "target"), (_Watched, "target"))
     )
+    initialize()
     return ac, targ, watched, batch
 
 
-def _arrays(batch, rows, done):
+def _arrays(batch, rows, done=(1, 0, 0)):
     rng = np.random.default_rng(0)
     arrays = {name: rng.normal(size=(rows, 3)) for name in ("obs", "obs2")}
     arrays |= {"act": rng.uniform(-1, 1, (rows, 2)), "rew": rng.normal(size=rows)}
@@ -221,49 +206,41 @@ def _arrays(batch, rows, done):
 def check_td3_loss_q(answer):
     """Values and gradients without noise, then the noise on the target action by itself."""
     ac, targ, watched, batch = _td3_case()
-    initialize()
     # shift the second target critic, so that sometimes it has the lower value, sometimes the first
-    q1, q2 = run(targ.twin_q(batch["obs2"], targ.pi(batch["obs2"])), _arrays(batch, 24, [0]))
+    q1, q2 = run(targ.twin_q(batch["obs2"], targ.pi(batch["obs2"])), _arrays(batch, 24))
     run(targ.vars("q2")[-1].assign_add([np.median(q1 - q2)]))
-    right, info = library.compute_loss_q(ac, targ, batch, GAMMA, *NO_NOISE, LIMITS)
-    found = written(answer(ac, targ, batch, GAMMA, *NO_NOISE, LIMITS), "compute_loss_q")
-    require_tensor(found[0], "compute_loss_q")
-    for kind, done in {"terminal": [1], "not terminal": [0], "of both kinds": [1, 0, 0]}.items():
-        feed = _arrays(batch, 24, done)
-        what = f"without noise, loss_q of transitions that are {kind}"
-        expect(what, *run([right, found[0]], feed))
-    SameGradients(right, found[0], {v.name: v for v in (*ac.vars(), *targ.vars())}).expect(
-        "loss_q", feed
-    )
-    for key in ("Q1Vals", "Q2Vals"):
-        if key not in found[1]:
-            raise Wrong(f"the info of compute_loss_q lacks {key}")
-        expect(key, *run([info[key], found[1][key]], feed))
+    named = {v.name: v for v in (*ac.vars(), *targ.vars())}
 
-    feed = _arrays(batch, MANY, [0])
-    for target_noise, noise_clip, a2 in [(0.2, 0.5, 0.0), (0.4, 0.3, 0.0), (0.2, 0.5, 0.9)]:
+    def evaluate(function, done):
+        feed = _arrays(batch, 24, done)
+        found = written(function(ac, targ, batch, GAMMA, 0.0, 0.5, LIMITS), "compute_loss_q")
+        loss_q = require_tensor(found[0], "compute_loss_q")
+        return evaluated(loss_q, feed, named), run(found[1], feed)
+
+    def noise(answer, target_noise, noise_clip, a2):
         watched.a2, watched.seen = a2, None
         answer(ac, watched, batch, GAMMA, target_noise, noise_clip, LIMITS)
         if watched.seen is None:
             raise Wrong("the target should use the target critics, ac_targ.twin_q")
-        noise = run(watched.seen, feed) - a2
-        what = f"the noise with target_noise {target_noise} and noise_clip {noise_clip}"
-        if np.abs(noise).max() > noise_clip + 1e-5:
-            raise Wrong(f"{what} reaches {np.abs(noise).max():.3f}: it should be clipped")
-        if noise.max() + a2 > 1 + 1e-5:
-            raise Wrong(f"the noisy target action reaches {noise.max() + a2:.3f}, beyond 1")
-        if a2 == 0.0:
-            std = common.clipped_std(target_noise, noise_clip)
-            common.expect_samples(what, noise, [0, 0], [std, std])
+        return run(watched.seen, _arrays(batch, MANY)) - a2
+
+    common.check_td3_loss_q(evaluate, noise, library.compute_loss_q, answer)
 
 
 @in_a_graph
 def check_td3_loss_pi(answer):
     """The value of the loss, and its gradients."""
     ac, _, _, batch = _td3_case()
-    initialize()
-    right = library.compute_loss_pi(ac, batch)
-    found = require_tensor(answer(ac, batch), "compute_loss_pi")
-    feed = _arrays(batch, 24, [0])
-    expect("loss_pi", *run([right, found], feed))
-    SameGradients(right, found, {v.name: v for v in ac.vars("pi")}).expect("loss_pi", feed)
+    named = {v.name: v for v in ac.vars("pi")}
+    right, found = (
+        evaluated(require_tensor(f(ac, batch), "compute_loss_pi"), _arrays(batch, 24), named)
+        for f in (library.compute_loss_pi, answer)
+    )
+    common.expect_same("loss_pi", right, found)
+
+
+def exercise1_3(compute_loss_q, compute_loss_pi):
+    """Judge exercise 1.3; return the exit code."""
+    return common.judge(
+        lambda: check_td3_loss_q(compute_loss_q), lambda: check_td3_loss_pi(compute_loss_pi)
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.abc
 import importlib.util
 import inspect
+import linecache
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -25,19 +26,16 @@ MOST_CASES = 0.8  # share of the cases in which an answer must equal a known mis
 def known_mistake(exercise: Exercise, wrong: Wrong) -> Callable[..., Any]:
     """Return the function of a known wrong answer."""
     if wrong.edits:
-        return _edited(resolve(exercise.reference), wrong.edits)
-    if isinstance(wrong.function, str):
-        kind, _, name = wrong.function.partition(":")
-        if kind == "zoo":
-            zoo = importlib.import_module("spinup_lab.bugs")
-            return zoo.function(name, exercise.reference.partition(":")[2])
-        return resolve(wrong.function)
-    assert wrong.function is not None, f"{exercise.id}: {wrong.name} has no function"
-    return wrong.function
+        return _edited(exercise, wrong)
+    kind, _, name = wrong.function.partition(":")
+    if kind == "zoo":
+        zoo = importlib.import_module("spinup_lab.bugs")
+        return zoo.function(name, exercise.reference.partition(":")[2])
+    return resolve(wrong.function)
 
 
 class _Text(importlib.abc.InspectLoader):
-    """Loads a module from text."""
+    """Loads a module from text, which `inspect.getsource` finds as it finds that of a file."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -45,18 +43,23 @@ class _Text(importlib.abc.InspectLoader):
     def get_source(self, fullname: str) -> str:
         return self.source
 
+    def get_code(self, fullname: str) -> types.CodeType:
+        lines = self.source.splitlines(keepends=True)
+        linecache.cache[fullname] = (len(self.source), None, lines, fullname)
+        return self.source_to_code(self.source, fullname)
 
-def _edited(reference: Any, edits: Sequence[tuple[str, str]]) -> Callable[..., Any]:
+
+def _edited(exercise: Exercise, wrong: Wrong) -> Callable[..., Any]:
     """Return a function (or class) whose source differs from the reference's by some edits."""
-    reference = inspect.unwrap(reference)
+    reference = inspect.unwrap(resolve(exercise.reference))
     source = textwrap.dedent(inspect.getsource(reference))
-    for old, new in edits:
+    for old, new in wrong.edits:
         if source.count(old) != 1:
             raise ValueError(f"{old!r} occurs {source.count(old)} times in {reference.__name__}")
         source = source.replace(old, new)
-    module = types.ModuleType(f"{reference.__module__}.edited")
+    module = types.ModuleType("")
     module.__dict__.update(sys.modules[reference.__module__].__dict__)
-    module.__name__ = f"{reference.__module__}.edited"
+    module.__name__ = f"<{exercise.id}: {wrong.name}>"
     loader = _Text(source)
     module.__spec__ = importlib.util.spec_from_loader(module.__name__, loader)
     loader.exec_module(module)

@@ -99,6 +99,11 @@ def actor_critic(algo: str, action_space: Any, obs_dim: int = 3, **options: Any)
     return ac
 
 
+def networks(algo: str, space: Any, obs_dim: int = 3) -> tuple[Any, nn.Module, nn.Module]:
+    """Return an action space and two sets of networks for it: trained ones and their target."""
+    return space, actor_critic(algo, space, obs_dim), actor_critic(algo, space, obs_dim)
+
+
 def batch_of(rows: int, action_space: Any, obs_dim: int = 3, done: Any = None) -> dict[str, Any]:
     """Return a batch of random transitions; by default, every third one is `done`."""
     if isinstance(action_space, spaces.Box):

@@ -227,8 +227,8 @@ def outcomes(exercise: Exercise, function: Callable[..., Any], seed: int) -> lis
     """Call a function on fresh arguments for each case, and return what happened."""
     seed_all(seed)
     reference = resolve(exercise.reference)
-    cases = exercise.cases()
-    call = exercise.call or (lambda f, case: f(*case.args, **case.kwargs))
+    cases = resolve(exercise.cases)()
+    call = resolve(exercise.call)
     return [
         _outcome(exercise, function, call, case, named_arguments(reference, case), seed + 1 + i)
         for i, case in enumerate(cases)

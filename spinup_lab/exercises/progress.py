@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from spinup import __version__
-from spinup.runs.storage.files import atomic_write
 from spinup.utils.errors import SpinupError, one_line, printable
+from spinup.utils.files import atomic_write
 from spinup.utils.reading import read_json
-from spinup_lab.exercises.catalogue import load
-from spinup_lab.exercises.exercise import CANNOT_JUDGE, Result, Task
+from spinup_lab.exercises.exercise import CANNOT_JUDGE, Result, Task, wrapped
+from spinup_lab.exercises.tasks import load
 
 FOLDER = "spinup-exercises"
 NAME = "progress.json"
@@ -182,13 +181,9 @@ def next_hint(task: Task, progress: Progress, number: int | None = None) -> str:
 
 def _hint(task: Task, number: int) -> str:
     kinds = ("the idea", "the formula", "almost the code")
-    text = _wrapped(task.hints[number - 1].strip())
+    text = task.hints[number - 1]
+    text = text if "\n" in text else wrapped(text)  # code, which has several lines, stays as it is
     after = ""
     if number == len(task.hints):
         after = f"\n\nLast hint. After it: spinup exercise solution {task.id}"
     return f"Hint {number} of {len(task.hints)} ({kinds[number - 1]}):\n\n{text}{after}"
-
-
-def _wrapped(text: str) -> str:
-    """Wrap prose; code, which has several lines, stays as it is."""
-    return text if "\n" in text else textwrap.fill(text, 88)

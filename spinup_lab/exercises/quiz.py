@@ -3,23 +3,21 @@
     spinup exercise quiz 5                      asks, in a terminal
     spinup exercise quiz 5 --answers abcda      judges all five answers at once
 
-The questions are in `quizzes/setNN.json`.
+The questions are in the file of the set, such as `sets/set05_ddpg.toml`.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError, printable
+from spinup_lab.exercises import content
+from spinup_lab.exercises.exercise import wrapped
 
 LETTERS = "abcdef"
-_FOLDER = Path(__file__).with_name("quizzes")
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,8 @@ class Choice:
     """One answer to a question, and why it is right or wrong."""
 
     text: str
-    right: bool
     why: str
+    right: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,20 +49,27 @@ class Question:
 
 def load(number: int) -> tuple[Question, ...]:
     """Return the questions of a set."""
-    content = json.loads(_FOLDER.joinpath(f"set{number:02d}.json").read_text(encoding="utf-8"))
+    (path,) = content.FOLDER.glob(f"set{number:02d}_*.toml")
     return tuple(
-        Question(
-            q["question"], tuple(Choice(c["text"], c["right"], c["why"]) for c in q["choices"])
-        )
-        for q in content["questions"]
+        _question(f"{path.name}: question {i}", table)
+        for i, table in enumerate(content.read(path).get("quiz", ()), start=1)
     )
+
+
+def _question(where: str, table: Any) -> Question:
+    given = content.as_table(where, table)
+    choices = tuple(content.filled(Choice, where, choice) for choice in given.get("choices", ()))
+    question: Question = content.filled(Question, where, {**given, "choices": choices})
+    if [choice.right for choice in choices].count(True) != 1:
+        raise SpinupError(f"{where} should have one choice with 'right = true'")
+    return question
 
 
 def command(words: Sequence[str]) -> int:
     """Run `spinup exercise quiz SET`: 0 if all answers are right, 1 if one is wrong."""
     from spinup.utils.argparsing import Parser
-    from spinup_lab.exercises.catalogue import SETS, set_number
     from spinup_lab.exercises.progress import FOLDER, Progress
+    from spinup_lab.exercises.tasks import SETS, set_number
 
     parser = Parser(
         prog="spinup exercise quiz",
@@ -121,9 +126,9 @@ def _given(text: str, questions: Sequence[Question]) -> str:
 
 def _ask(i: int, question: Question, ask: Callable[[str], str]) -> str:
     """Print a question and return the letter of the answer."""
-    print(f"\n{_wrapped(f'{i + 1}. {question.text}', '   ')}")
+    print(f"\n{wrapped(f'{i + 1}. {question.text}', rest='   ')}")
     for letter, choice in zip(LETTERS, question.choices, strict=False):
-        print(_wrapped(f"   {letter}) {choice.text}", "      "))
+        print(wrapped(f"   {letter}) {choice.text}", rest="      "))
     while True:
         letter = ask("Your answer: ").strip().lower()
         if letter and letter in question.letters and len(letter) == 1:
@@ -135,9 +140,9 @@ def _judge(i: int, question: Question, letter: str) -> bool:
     """Print whether an answer is right, and why; return whether it is."""
     choice = question.choices[LETTERS.index(letter)]
     if choice.right:
-        print(_wrapped(f"{i + 1}{letter}: right. {choice.why}", "    "))
+        print(wrapped(f"{i + 1}{letter}: right. {choice.why}", rest="    "))
         return True
-    print(_wrapped(f"{i + 1}{letter}: WRONG ({choice.text}). {choice.why}", "    "))
+    print(wrapped(f"{i + 1}{letter}: WRONG ({choice.text}). {choice.why}", rest="    "))
     return False
 
 
@@ -155,7 +160,3 @@ def _record(progress: Any, number: int, right: int, questions: int) -> None:
             entry.setdefault("passed", now())
 
     progress.update(f"quiz.{number}", change)
-
-
-def _wrapped(text: str, indent: str) -> str:
-    return textwrap.fill(text, 88, subsequent_indent=indent)

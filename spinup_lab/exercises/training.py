@@ -21,10 +21,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from spinup.utils.errors import SpinupError, one_line
+from spinup_lab.exercises import content
 from spinup_lab.exercises.child import START, load
 from spinup_lab.exercises.exercise import RIGHT, Exercise, Result, Task, loss_only, resolve
 
@@ -32,65 +34,11 @@ SECONDS = 30  # how long each of the two runs may take; what it has by then is s
 _LONGEST = 120 + 3 * SECONDS  # seconds for everything, with the time to import torch
 LINES = 10  # of the table
 
-_SMALL = {"ac_kwargs": {"hidden_sizes": [32, 32]}, "num_threads": 1, "save_freq": 1000}
-_ON_POLICY = {**_SMALL, "steps_per_epoch": 1000, "epochs": 20}
-_FIT = {**_ON_POLICY, "train_v_iters": 20, "vf_lr": 3e-3}
-_PENDULUM = {
-    **_SMALL,
-    "steps_per_epoch": 400,
-    "epochs": 10,
-    "start_steps": 400,
-    "update_after": 400,
-    "batch_size": 64,
-    "num_test_episodes": 2,
-}
-# algorithm -> environment and arguments; five to ten seconds on one core
-RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reinforce": ("CartPole-v1", {**_ON_POLICY, "epochs": 30, "pi_lr": 1e-2}),
-    "vpg": ("CartPole-v1", {**_FIT, "epochs": 30, "pi_lr": 1e-2}),
-    "trpo": ("CartPole-v1", _FIT),
-    "ppo": ("CartPole-v1", {**_FIT, "train_pi_iters": 20, "pi_lr": 1e-3}),
-    "ddpg": ("Pendulum-v1", _PENDULUM),
-    "td3": ("Pendulum-v1", _PENDULUM),
-    "sac": ("Pendulum-v1", _PENDULUM),
-    "dqn": (
-        "CartPole-v1",
-        {
-            **_SMALL,
-            "steps_per_epoch": 1000,
-            "epochs": 10,
-            "start_steps": 500,
-            "update_after": 500,
-            "q_lr": 1e-3,
-            "updates_per_step": 0.5,
-            "eps_steps": 4000,
-            "num_test_episodes": 2,
-        },
-    ),
-    "acer": (
-        "CartPole-v1",
-        {**_SMALL, "steps_per_epoch": 1000, "epochs": 10, "num_test_episodes": 2},
-    ),
-    "her": (
-        "spinup/BitFlip-v0",
-        {
-            **_SMALL,
-            "steps_per_epoch": 500,
-            "epochs": 10,
-            "start_steps": 500,
-            "update_after": 500,
-            "update_every": 4,
-            "updates_per_step": 0.5,
-            "num_test_episodes": 20,
-        },
-    ),
-}
-# arguments without which a run would not use the function
-NEEDED: dict[str, dict[str, Any]] = {
-    "dqn.sum_tree": {"prioritized": True},
-    "sac.loss_alpha": {"alpha": "auto"},
-    "sac.target_entropy": {"alpha": "auto"},
-}
+
+@cache
+def recipes() -> dict[str, dict[str, Any]]:
+    """Return what `sets/training.toml` says: algorithm -> environment and arguments."""
+    return content.read(content.FOLDER / "training.toml")
 
 
 def algorithm(task: Task) -> str:
@@ -105,16 +53,17 @@ def algorithm(task: Task) -> str:
 
 def arguments(exercise: Exercise) -> tuple[str, dict[str, Any]]:
     """Return the environment and the arguments of the runs."""
-    env, given = RECIPES[algorithm(exercise)]
-    name = exercise.id.partition(".bug")[0]
+    tables = recipes()
+    needed = tables["needed"].get(exercise.id.partition(".bug")[0], {})
     fault = getattr(getattr(exercise, "fault", None), "mutant", "")
     more: Mapping[str, Any] = {}
     if fault:
         from spinup_lab import bugs as zoo
 
         more = zoo.find(fault).settings
-    nested = {**given["ac_kwargs"], **more.get("ac_kwargs", {})}
-    return env, {**given, **NEEDED.get(name, {}), **more, "ac_kwargs": nested}
+    nested = {**tables["every"]["ac_kwargs"], **more.get("ac_kwargs", {})}
+    given = {**tables["every"], **tables[algorithm(exercise)], **needed, **more}
+    return given.pop("env"), {**given, "ac_kwargs": nested}
 
 
 def demonstrate(exercise: Task, file: Path, seed: int, verdict: Result) -> None:
@@ -151,7 +100,7 @@ def demonstrate(exercise: Task, file: Path, seed: int, verdict: Result) -> None:
 
 def main(name: str, file: str, seed: str, right: str) -> None:
     """Train with the library's function and with that of a file; print both curves."""
-    from spinup_lab.exercises.catalogue import find
+    from spinup_lab.exercises.tasks import find
 
     exercise: Any = find(name)
     env, given = arguments(exercise)
@@ -238,7 +187,7 @@ def _counted(exercise: Exercise, reference: Any, answer: Any, calls: list[int]) 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls[0] += 1
         found = answer(*args, **kwargs)
-        if exercise.call is loss_only and not isinstance(found, tuple):
+        if resolve(exercise.call) is loss_only and not isinstance(found, tuple):
             found = (found, *reference(*args, **kwargs)[1:])  # the loss alone is a right answer
         return found
 

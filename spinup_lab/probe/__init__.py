@@ -11,12 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spinup_lab.probe.report import Report, Verdict
     from spinup_lab.probe.tree import probe
+    from spinup_lab.probe.verdict import Report, Verdict
 
 __all__ = ["Report", "Verdict", "probe"]
 
-_MODULES = {"Report": "report", "Verdict": "report", "probe": "tree"}
+_MODULES = {"Report": "verdict", "Verdict": "verdict", "probe": "tree"}
 
 
 def __getattr__(name: str) -> Any:

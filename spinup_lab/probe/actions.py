@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from spinup.utils.findings import Finding
 from spinup_lab.probe.calling import Outcome, Subject
-from spinup_lab.probe.report import Fault
 from spinup_lab.probe.values import refusal
-
-__all__ = ["Acted", "act", "action_fault"]
+from spinup_lab.probe.verdict import fault
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class Acted:
     agent: float | None
     behavior: float
     random: float
-    worst: float
     critic: float | None  # root mean squared error of Q at actions that were taken, if it has Q
 
     @property
@@ -43,10 +42,10 @@ class Acted:
         return regret / max(self.random, 1e-9)
 
 
-def act(subject: Subject, name: str, seed: int, **changes: Any) -> Acted | Fault:
+def act(subject: Subject, name: str, seed: int, **changes: Any) -> Acted | Finding:
     """Train in an action probe; return how the policy acts, or what the environment refused."""
     outcome = subject.train(name, seed, acts=True, **{"alpha": 0.02, **changes})
-    return refusal(outcome) or measure(outcome, changes.get("gamma", subject.gamma))
+    return refusal(outcome) or measure(outcome, subject.gamma)
 
 
 def measure(outcome: Outcome, gamma: float) -> Acted:
@@ -69,8 +68,7 @@ def measure(outcome: Outcome, gamma: float) -> Acted:
     if all(a is not None for a in chosen):
         clipped = [_inside(space, a) for a in chosen]
         agent = float(np.mean([regret(s.obs, a) for s, a in zip(some, clipped, strict=True)]))
-    worst = 2 * random if isinstance(space, spaces.Discrete) else 4 * random
-    return Acted(outcome, agent, behavior, random, worst, _critic_error(outcome, some, env, gamma))
+    return Acted(outcome, agent, behavior, random, _critic_error(outcome, some, env, gamma))
 
 
 def _inside(space: spaces.Space, a: Any) -> Any:
@@ -92,77 +90,56 @@ def _critic_error(outcome: Outcome, steps: list[Any], env: Any, gamma: float) ->
     return float(np.sqrt(np.mean(np.square(errors)))) if errors else None
 
 
-def action_fault(name: str, acted: Acted, subject: Subject) -> Fault | None:
-    """Return what is wrong with a policy that was trained in `name`; None if it learned.
+def action_fault(name: str, acted: Acted, subject: Subject) -> Iterator[Finding]:
+    """Yield what is wrong with a policy that was trained in `name`; nothing if it learned.
 
     A policy has learned if it loses less than a fifth of what random actions lose.
     """
     limit = 0.35 if subject.adapter else 0.25
     if acted.share <= limit:
-        return _acts_differently(name, acted, subject)
+        may_differ = acted.agent is None or subject.adapter
+        if subject.kind == "on" and not may_differ and acted.behavior > 0.8 * acted.random:
+            yield fault("stale-weights", name=name)
+        return
     said = f"in {name}, the policy loses {acted.share:.0%} of what random actions lose"
-    unasked = acted.agent is None
-    if not unasked and acted.behavior < limit * acted.random:
-        return Fault(
-            "logging-saving",
-            f"{said}, but in training it acted well: the returned policy is not the trained one",
-        )
-    shift = stale_observation(acted)
-    if shift:
-        return Fault("loop", f"{said}: {shift}")
+    if acted.agent is not None and acted.behavior < limit * acted.random:
+        yield fault("other-policy", said=said)
+    if stale_observation(acted):
+        yield fault("stale-observation", said=said)
     if acted.critic is not None and acted.critic > 0.35:
-        part = "replay" if "Sequence" in name else "value-loss"
-        return Fault(part, f"{said}, and its critic is off by {acted.critic:.2f}")
+        yield fault(
+            "critic-off", "replay" if "Sequence" in name else "", said=said, error=acted.critic
+        )
     if "Sequence" in name:
-        return Fault("loop", f"{said}: actions belong to other observations or rewards")
+        yield fault("mixed-actions", said=said)
     if "Delayed" in name:
-        part = "returns" if subject.kind == "on" else "value-loss"
-        return Fault(part, f"{said}: the reward is not credited to the action that earned it")
+        yield fault("reward-not-credited", "" if subject.kind == "on" else "value-loss", said=said)
     if acted.share > 1.3:
-        return Fault("policy-loss", f"{said}: it learns to avoid the best action (a wrong sign?)")
+        yield fault("avoids-best", said=said)
     kl = acted.outcome.column("KL")
     if subject.has("delta", "backtrack_iters") and abs(kl) < 1e-5:
-        return Fault("policy-step", f"{said}, and KL is {kl:.1g}: no step is ever accepted")
-    if "Observation" in name:
-        return Fault(
-            "policy-loss", f"{said}, although it learns one action: it ignores what it sees"
-        )
-    return Fault("policy-loss", f"{said}: it does not learn the better action")
+        yield fault("no-step", said=said, kl=kl)
+    yield fault("ignores-observation" if "Observation" in name else "not-better", said=said)
 
 
-def _acts_differently(name: str, acted: Acted, subject: Subject) -> Fault | None:
-    """Return a fault if the agent learned but training went on with something else."""
-    if acted.agent is None or subject.kind == "goal" or subject.adapter:
-        return None
-    if subject.kind == "on" and acted.behavior > 0.8 * acted.random:
-        return Fault(
-            "loop",
-            f"in {name}, the returned policy is good, but the actions taken in training stayed "
-            "random: it acts with weights that are not renewed",
-        )
-    return None
-
-
-def stale_observation(acted: Acted) -> str:
-    """Return a sentence if the policy's actions were chosen for the previous observation."""
+def stale_observation(acted: Acted) -> bool:
+    """Return whether the policy's actions in training were chosen for the previous observation."""
     steps = acted.outcome.record.stepped(1)[0].steps
     late = steps[-max(20, len(steps) // 4) :]
     pairs = [(a, b) for a, b in itertools.pairwise(late) if not b.first]
     pairs = [(a, b) for a, b in pairs if not np.array_equal(a.obs, b.obs)][:100]
     if len(pairs) < 20:
-        return ""
+        return False
     now, before, apart = [], [], []
     for previous, current in pairs:
         at_now, at_before = (acted.outcome.answers.action(s.obs) for s in (current, previous))
         if at_now is None or at_before is None:
-            return ""
+            return False
         taken = np.asarray(current.act, np.float64).reshape(-1)
         now.append(np.abs(taken - np.asarray(at_now, np.float64).reshape(-1)).mean())
         before.append(np.abs(taken - np.asarray(at_before, np.float64).reshape(-1)).mean())
         apart.append(float(np.abs(np.subtract(at_now, at_before)).mean()))
-    if np.mean(apart) > 0.1 and np.mean(before) < 0.6 * np.mean(now):
-        return "in training, actions were chosen for the previous observation"
-    return ""
+    return bool(np.mean(apart) > 0.1 and np.mean(before) < 0.6 * np.mean(now))
 
 
 def entropy_of(samples: np.ndarray) -> float:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,7 @@ from spinup.envs import make_env
 from spinup.utils.errors import SpinupError, one_line
 from spinup_lab.probe.reading import Answers
 from spinup_lab.probe.recording import Overrun, Record
-from spinup_lab.probe.settings import family, settings
-
-__all__ = ["Crash", "Outcome", "Subject"]
+from spinup_lab.probe.settings import family, settings, tiny
 
 DISCRETE, BOX = "", "Continuous"  # the suffixes of the probes' ids
 STEPS = 2000  # that an adapter may take in one probe
@@ -46,7 +45,6 @@ class Outcome:
     kwargs: dict[str, Any]
     changed: list[str] = field(default_factory=list)  # arguments that the function changed
     saved: str = ""  # how the saved policy differs from the returned one
-    seconds: float = 0.0  # of CPU time
 
     @property
     def num_envs(self) -> int:
@@ -112,22 +110,24 @@ class Subject:
         probe: str | Callable[[], gymnasium.Env],
         seed: int = 0,
         acts: bool = False,
+        where: str = "",
         **changes: Any,
     ) -> Outcome:
         """Train in a probe environment, an id without its prefix or a function that makes one.
 
-        `acts`: whether there is a best action to learn. `--set` replaces the usual arguments, and
+        `acts`: whether there is a best action to learn. `where` names a function that makes an
+        environment in messages. `--set` replaces the usual arguments, and
         `changes`, without which this probe means nothing, replace both.
         """
-        make = probe if callable(probe) else _maker(probe)
-        where = getattr(probe, "__name__", "probe") if callable(probe) else probe
+        make = probe if callable(probe) else partial(make_env, f"spinup/Probe{probe}-v0")
+        where = where or str(probe)
         env = make()
-        box = isinstance(env.action_space, gymnasium.spaces.Box)
         env.close()
+        box = isinstance(env.action_space, gymnasium.spaces.Box)
         if self.adapter:
             return self._train_adapter(make, where, env.action_space, seed, changes)
-        usual = settings(self.kind, self.parameters, box, acts) | {"gamma": self.gamma}
-        chosen = usual | self.given | {"seed": seed} | changes
+        usual = settings(self.kind, self.parameters, box, acts)
+        chosen = usual | {"gamma": self.gamma} | self.given | {"seed": seed} | changes
         chosen = {k: v for k, v in chosen.items() if k in self.parameters}
         fits = self.given.get("train_v_iters")
         if fits and "epochs" not in {**self.given, **changes}:  # as many steps in all
@@ -140,20 +140,18 @@ class Subject:
             if self.has("logger_kwargs"):
                 out = {"output_dir": os.path.join(folder, "run"), "exp_name": "probe"}
                 chosen["logger_kwargs"] = {**out, "quiet": True} if self.ours else out
-            before = {key: copy.deepcopy(value) for key, value in chosen.items()}
-            agent, seconds = self._call(record, where, folder, chosen)
+            before = copy.deepcopy(chosen)
+            agent = self._call(record, where, folder, chosen)
             rows = _read_rows(Path(folder))
             changed = [key for key in before if not _same(before[key], chosen[key])]
             answers, saved = self._answers(agent, env.action_space, Path(folder))
-        return Outcome(answers, record, rows, chosen, changed, saved, seconds)
+        return Outcome(answers, record, rows, chosen, changed, saved)
 
-    def _call(
-        self, record: Record, where: str, folder: str, kwargs: dict[str, Any]
-    ) -> tuple[Any, float]:
+    def _call(self, record: Record, where: str, folder: str, kwargs: dict[str, Any]) -> Any:
         start = time.process_time()
         try:
             with _quiet(), _in_folder(folder, not self.has("logger_kwargs")):
-                agent = self.function(record.env_fn, **kwargs)
+                return self.function(record.env_fn, **kwargs)
         except Overrun as error:
             raise Crash(
                 f"{self.name} did not stop in {where} after {error}: let it stop after "
@@ -161,7 +159,7 @@ class Subject:
             ) from error
         except Exception as error:  # the function may be anybody's
             if record.refused is not None:
-                return None, time.process_time() - start  # the verdict will say what was refused
+                return None  # the verdict will say what was refused
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise Crash(
                 f"{self.name} crashed in {where}: {type(error).__name__}: {one_line(error)} "
@@ -169,22 +167,21 @@ class Subject:
             ) from error
         finally:
             self.seconds += time.process_time() - start
-        return agent, time.process_time() - start
 
     def _train_adapter(
         self, make: Any, where: str, space: Any, seed: int, changes: dict[str, Any]
     ) -> Outcome:
         steps = int(changes.get("adapter_steps", STEPS))
         record = Record(make, limit=20 * steps + 20000)
-        kwargs = {"gamma": changes.get("gamma", self.gamma), "steps": steps, "seed": seed}
+        kwargs = {"gamma": self.gamma, "steps": steps, "seed": seed}
         with tempfile.TemporaryDirectory(prefix="spinup_probe_") as folder:
-            agent, seconds = self._call(record, where, folder, {**kwargs, **self.given})
+            agent = self._call(record, where, folder, {**kwargs, **self.given})
         if agent is not None and not (isinstance(agent, tuple) and len(agent) == 2):
             raise SpinupError(
                 f"{self.name} must return two functions, (value, act), not "
                 f"{type(agent).__name__}: value may be None"
             )
-        return Outcome(Answers(agent, space), record, [], kwargs, [], "", seconds)
+        return Outcome(Answers(agent, space), record, [], kwargs)
 
     # ---- what it can do ------------------------------------------------------------------------
 
@@ -193,22 +190,15 @@ class Subject:
 
         Raises `Crash`, with the first error, if it can do nothing.
         """
-        tiny: dict[str, Any] = {
-            "steps_per_epoch": 20,
-            "epochs": 1,
-            "start_steps": 10,
-            "update_after": 10,
-        }
-        tiny |= {"max_ep_len": 10, "update_after": 10, "updates_per_step": 0.1, "adapter_steps": 64}
         if self.kind == "goal":
-            self._attempt("Goal4", tiny)
+            self._attempt("Goal4")
             self.actions = [DISCRETE]
             return
         first: Crash | None = None
         refused: list[str] = []
         for suffix in (DISCRETE, BOX):
             try:
-                outcome = self._attempt(f"Constant{suffix}", tiny)
+                outcome = self._attempt(f"Constant{suffix}")
             except Crash as error:
                 first = first or error
             else:
@@ -220,15 +210,16 @@ class Subject:
         if self.kind == "off" and not self.has("eps_start"):
             self.actions.reverse()  # such algorithms are made for continuous actions
 
-    def _attempt(self, probe: str, tiny: dict[str, Any]) -> Outcome:
+    def _attempt(self, probe: str) -> Outcome:
         """Train for a moment; the first time, find networks that the function accepts."""
+        moment = {**tiny("moment"), "adapter_steps": 64}
         if self.ac_kwargs is not None or not self.has("ac_kwargs"):
-            return self.train(probe, **tiny)
+            return self.train(probe, **moment)
         errors = []
         for networks in self._candidates():
             self.ac_kwargs = networks
             try:
-                return self.train(probe, **tiny)
+                return self.train(probe, **moment)
             except Crash as error:
                 errors.append(error)
                 self.ac_kwargs = None
@@ -290,13 +281,6 @@ def _parameters(function: Any, name: str) -> dict[str, inspect.Parameter]:
     return {key: p for key, p in list(parameters.items())[1:] if p.kind in named}
 
 
-def _maker(probe: str) -> Callable[[], gymnasium.Env]:
-    def make() -> gymnasium.Env:
-        return make_env(f"spinup/Probe{probe}-v0")
-
-    return make
-
-
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -348,13 +332,12 @@ def _saved_differs(agent: Any, run: Path) -> str:
     from spinup.policies.saved import load_policy
 
     _, tensors = load_policy(run)
-    state = {name: np.asarray(x.detach().cpu()) for name, x in agent.state_dict().items()}
     for name, _ in getattr(agent, "named_buffers", dict)():
         if name not in tensors:
             return f"the saved policy lacks the statistics {name}"
-    for name, array in state.items():
+    for name, x in agent.state_dict().items():
         if name not in tensors:
             return f"the saved policy lacks {name}"
-        if not np.array_equal(array, tensors[name]):
+        if not np.array_equal(x.detach().cpu(), tensors[name]):
             return f"{name} of the saved policy differs from that of the returned one"
     return ""

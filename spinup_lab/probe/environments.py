@@ -22,7 +22,7 @@ episode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,60 +30,47 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-__all__ = [
-    "ActionObservationReward",
-    "ActionReward",
-    "ConstantReward",
-    "EpisodeEnd",
-    "ImageReward",
-    "ObservationReward",
-    "ProbeEnv",
-    "TwoStep",
-]
-
 _LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32)
 
 
-def _action_space(actions: str) -> spaces.Space:
-    """Create an action space; "Asymmetric" is a Box whose bounds differ by dimension and sign."""
-    if actions == "Discrete":
-        return spaces.Discrete(2)
-    if actions == "DiscreteFrom5":
-        return spaces.Discrete(2, start=5)
-    if actions == "MultiDiscrete":
-        return spaces.MultiDiscrete([3, 2])
-    if actions == "MultiBinary":
-        return spaces.MultiBinary(3)
-    if actions == "Box":
-        return spaces.Box(-1.0, 1.0, (1,), np.float32)
-    if actions == "Asymmetric":
-        return spaces.Box(_LOW, _HIGH, dtype=np.float32)
-    raise ValueError(f"a probe has no actions of the kind {actions!r}: see `_TARGETS`")
-
-
-# The best action for a positive observation, and the best action for any other observation.
-_TARGETS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
+# For each kind of actions: the space, the best action for a positive observation, and the best one
+# for any other. The bounds of "Asymmetric" differ by dimension and sign.
+_KINDS: Mapping[str, tuple[Callable[[], spaces.Space], Any, Any]] = MappingProxyType(
     {
-        "Discrete": (1, 0),
-        "DiscreteFrom5": (6, 5),
-        "MultiDiscrete": ((2, 0), (0, 1)),
-        "MultiBinary": ((1, 0, 1), (0, 1, 1)),
-        "Box": ((0.5,), (-0.5,)),
-        "Asymmetric": ((2.5, 0.4), (-0.5, 0.1)),
+        "Discrete": (lambda: spaces.Discrete(2), 1, 0),
+        "DiscreteFrom5": (lambda: spaces.Discrete(2, start=5), 6, 5),
+        "MultiDiscrete": (lambda: spaces.MultiDiscrete([3, 2]), (2, 0), (0, 1)),
+        "MultiBinary": (lambda: spaces.MultiBinary(3), (1, 0, 1), (0, 1, 1)),
+        "Box": (lambda: spaces.Box(-1.0, 1.0, (1,), np.float32), (0.5,), (-0.5,)),
+        "Asymmetric": (lambda: spaces.Box(_LOW, _HIGH), (2.5, 0.4), (-0.5, 0.1)),
     }
 )
 
 
 class ProbeEnv(gymnasium.Env):
-    """The probes' base class: observations of shape (1,), checks of actions, and known answers."""
+    """The probes' base class: observations of shape (1,), checks of actions, and known answers.
+
+    `settings` replace attributes of the class, such as the `length` of episodes and their `end`,
+    which is one of the class's `ends`.
+    """
 
     metadata = {"render_modes": []}
+    ends: tuple[str, ...] = ()
 
-    def __init__(self, actions: str = "Discrete", render_mode: str | None = None) -> None:
-        self.actions = actions
-        self.render_mode = render_mode
+    def __init__(
+        self, actions: str = "Discrete", render_mode: str | None = None, **settings: Any
+    ) -> None:
+        for name, value in settings.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no setting {name!r}")
+            if name == "end" and value not in self.ends:
+                raise ValueError(f"an episode ends {' or '.join(self.ends)}, not {value!r}")
+            setattr(self, name, value)
+        if actions not in _KINDS:
+            raise ValueError(f"a probe has no actions of the kind {actions!r}: see `_KINDS`")
+        self.actions, self.render_mode = actions, render_mode
         self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = _action_space(actions)
+        self.action_space = _KINDS[actions][0]()
         self._running = False
 
     def true_value(self, obs: Any, gamma: float) -> float:
@@ -185,18 +172,8 @@ class EpisodeEnd(ProbeEnv):
     end="none": like "truncated", but a time limit around the environment truncates the episode.
     """
 
-    def __init__(
-        self,
-        actions: str = "Discrete",
-        end: str = "truncated",
-        length: int = 5,
-        render_mode: str | None = None,
-    ) -> None:
-        super().__init__(actions, render_mode)
-        if end not in ("truncated", "terminated", "none"):
-            raise ValueError(f"an episode ends 'truncated', 'terminated' or 'none', not {end!r}")
-        self.end = end
-        self.length = length
+    end, ends = "truncated", ("truncated", "terminated", "none")
+    length = 5
 
     def true_value(self, obs: Any, gamma: float) -> float:
         """Return the discounted sum of future rewards; 0 at the observation after a termination."""
@@ -236,7 +213,7 @@ class ActionReward(ProbeEnv):
         return self._target(True)
 
     def _target(self, positive: bool) -> Any:
-        target = _TARGETS[self.actions][0 if positive else 1]
+        target = _KINDS[self.actions][1:][0 if positive else 1]
         if isinstance(self.action_space, spaces.Discrete):
             return int(target)
         return np.array(target, dtype=self.action_space.dtype)

@@ -30,17 +30,6 @@ from spinup_lab.probe.environments import (
     ProbeEnv,
 )
 
-__all__ = [
-    "ActionSequence",
-    "DelayedAction",
-    "ManyActions",
-    "Neighbours",
-    "NoisyReward",
-    "OldData",
-    "Scale",
-    "Temperature",
-]
-
 
 def _number(obs: Any) -> float:
     return float(np.asarray(obs).reshape(-1)[0])
@@ -58,11 +47,7 @@ class ActionSequence(ActionReward):
     value is known: the best reward for each remaining step, 1 (discrete) or 0 (Box).
     """
 
-    def __init__(
-        self, actions: str = "Discrete", length: int = 5, render_mode: str | None = None
-    ) -> None:
-        super().__init__(actions, render_mode)
-        self.length = length
+    length = 5
 
     def true_value(self, obs: Any, gamma: float) -> float:
         """Return the discounted sum of the best rewards of the remaining steps."""
@@ -97,12 +82,11 @@ class DelayedAction(ActionReward):
     reward is 1 for the best action; for a Box, it decreases with the squared distance.
     """
 
-    def __init__(
-        self, actions: str = "Discrete", length: int = 3, render_mode: str | None = None
-    ) -> None:
-        super().__init__(actions, render_mode)
+    length = 3
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-        self.length = length
 
     def true_value(self, obs: Any, gamma: float) -> float:
         """Return the reward that is still to come, discounted."""
@@ -146,18 +130,8 @@ class Neighbours(ProbeEnv):
     Whatever a poor episode is worth, it has received from its neighbors.
     """
 
-    def __init__(
-        self,
-        actions: str = "Discrete",
-        end: str = "terminated",
-        length: int = 2,
-        render_mode: str | None = None,
-    ) -> None:
-        super().__init__(actions, render_mode)
-        if end not in ("truncated", "terminated"):
-            raise ValueError(f"an episode ends 'truncated' or 'terminated', not {end!r}")
-        self.end = end
-        self.length = length
+    end, ends = "terminated", ("truncated", "terminated")
+    length = 2
 
     def true_value(self, obs: Any, gamma: float) -> float:
         """Return the discounted rewards of this episode alone."""
@@ -201,18 +175,12 @@ class Scale(ActionObservationReward):
     The observation is `center` - `spread` or `center` + `spread`.
     """
 
-    def __init__(
-        self,
-        actions: str = "Discrete",
-        center: float = 0.0,
-        spread: float = 1000.0,
-        reward: float = 100.0,
-        render_mode: str | None = None,
-    ) -> None:
-        super().__init__(actions, render_mode)
-        self.center, self.spread, self.reward = float(center), float(spread), float(reward)
-        ends = (self.center - self.spread, self.center + self.spread)
-        self.observation_space = spaces.Box(*ends, (1,), np.float32)
+    center, spread, reward = 0.0, 1000.0, 100.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        low, high = self.center - self.spread, self.center + self.spread
+        self.observation_space = spaces.Box(low, high, (1,), np.float32)
 
     def true_value(self, obs: Any, gamma: float) -> float:
         """Return the best action's reward."""
@@ -237,9 +205,9 @@ class ManyActions(ProbeEnv):
     all values are 0. The largest of 20 noisy estimates is not.
     """
 
-    def __init__(self, actions: str = "Discrete", render_mode: str | None = None) -> None:
-        super().__init__(actions, render_mode)
-        if actions == "Discrete":
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.actions == "Discrete":
             self.action_space = spaces.Discrete(20)
 
     def true_value(self, obs: Any, gamma: float) -> float:

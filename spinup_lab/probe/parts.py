@@ -7,71 +7,36 @@ matters, a limit on the policy's step that must bind.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
+from spinup.utils.findings import Finding
 from spinup_lab.probe.actions import act, action_fault, entropy_of, measure
 from spinup_lab.probe.calling import BOX, DISCRETE, Crash, Outcome, Subject
 from spinup_lab.probe.environments import ProbeEnv
 from spinup_lab.probe.more_environments import Scale, Temperature
-from spinup_lab.probe.report import Fault, NotUsed
 from spinup_lab.probe.values import learn, refusal
+from spinup_lab.probe.verdict import Check, NotUsed, fault
 
-__all__ = ["checks", "goal_checks", "noise_fault"]
-
-Check = Callable[[int], Fault | None]
 STILL: dict[str, Any] = {"pi_lr": 1e-12, "q_lr": 1e-12, "vf_lr": 1e-12, "lr": 1e-12, "delta": 1e-14}
+FROZEN: dict[str, Any] = {"polyak": 1 - 1e-9, "n_step": 1}  # targets that never move
 ZERO, ONE = np.zeros(1, np.float32), np.ones(1, np.float32)
 
 
 def checks(subject: Subject) -> dict[str, Check]:
     """Return the probes of this algorithm's own parts, by name."""
-    found: dict[str, Check] = {}
-
-    def add(name: str, check: Callable[[Subject, int], Fault | None]) -> None:
-        found[name] = lambda seed: check(subject, seed)
-
     if subject.adapter:
-        return found
-    discrete = DISCRETE in subject.actions
-    if subject.kind == "on":
-        add("Patience", patience)
-        if subject.has("lam", "vf_lr"):
-            add("Lambda", lambda_used)
-        if subject.has("pi_lr", "clip_ratio"):
-            add("ClippedStep", clipped_step)
-        if subject.has("pi_lr", "target_kl"):
-            add("KLStop", kl_stop)
-        if subject.has("delta"):
-            add("StepSize", step_size)
-        if discrete and subject.has("ac_kwargs"):
-            add("Scale", scale)
-    if subject.has("ent_coef") and discrete:
-        add("EntropyBonus", entropy_bonus)
-    if subject.has("num_envs"):
-        add("ManyEnvs", many_envs)
-    if subject.kind == "off" and subject.has("polyak"):
-        add("FrozenTargets", frozen_targets)
-    if subject.has("double_q", "polyak") and discrete:
-        add("DoubleQ", double_q)
-    if subject.has("n_step"):
-        add("NStep", n_step)
-    if subject.has("prioritized"):
-        add("NoisyReward", prioritized)
-    if subject.has("eps_end", "eps_steps"):
-        add("Epsilon", epsilon)
-    if subject.has("num_test_episodes") and subject.kind == "off":
-        add("Tests", test_episodes)
-    if subject.has("alpha") and subject.kind == "off":
-        add("Temperature", temperature)
-        if BOX in subject.actions:
-            add("TemperatureAsymmetric", wide_temperature)
-        add("LearnedTemperature", learned_temperature)
-    if subject.kind == "acer":
-        add("OldData", old_data)
-    return found
+        return {}
+    return {
+        name: partial(check, subject)
+        for name, check, kinds, arguments, actions in _CHECKS
+        if subject.kind in kinds.split() and subject.has(*arguments.split())
+        if actions is None or actions in subject.actions
+    }
 
 
 # ---- on-policy ---------------------------------------------------------------------------------
@@ -103,26 +68,15 @@ class _Patience(ProbeEnv):
         return (0.0, False, False) if waits else (self.now, True, False)
 
 
-def patience(subject: Subject, seed: int) -> Fault | None:
+def patience(subject: Subject, seed: int) -> Iterator[Finding]:
     """A policy that discounts as told takes 0.75 now, but not 0.3, for 1 in the next step."""
     if DISCRETE not in subject.actions or subject.gamma != 0.5:
-        return None
+        return
     for now, taken in ((0.75, "waits for"), (0.3, "does not wait for")):
-
-        def make(now: float = now) -> ProbeEnv:
-            return _Patience(now)
-
-        make.__name__ = "Patience"
-        outcome = subject.train(make, seed, acts=True, lam=0.95)
-        p = _preference(outcome, 1)
-        wrong = p is not None and (p > 0.7 if now > 0.5 else p < 0.3)
-        if wrong:
-            return Fault(
-                "returns",
-                f"with gamma 0.5, the policy {taken} a reward of 1 in the next step although it "
-                f"could have {now} at once: advantages are discounted wrongly",
-            )
-    return None
+        make = partial(_Patience, now)
+        p = _preference(subject.train(make, seed, acts=True, where="Patience", lam=0.95), 1)
+        if p is not None and (p > 0.7 if now > 0.5 else p < 0.3):
+            yield fault("impatience", taken=taken, now=now)
 
 
 def _preference(outcome: Outcome, action: int, obs: Any = ZERO) -> float | None:
@@ -135,436 +89,351 @@ def _preference(outcome: Outcome, action: int, obs: Any = ZERO) -> float | None:
     return float(np.mean([int(s.act) == action for s in late])) if late else None
 
 
-def lambda_used(subject: Subject, seed: int) -> Fault | None:
+def lambda_used(subject: Subject, seed: int) -> Iterator[Finding]:
     """With lambda 0 and values that are never learned, a delayed reward must go unnoticed.
 
     The policy then follows the differences between the untrained values, which can be read. Seeds
     whose values prefer the right action by chance show nothing.
     """
     if DISCRETE not in subject.actions:
-        return None
-    for extra in range(10):
-        still: dict[str, Any] = {"vf_lr": 1e-12, "lam": 0.0}
-        outcome = subject.train("DelayedAction", 10 * seed + extra, acts=True, epochs=1, **still)
-        good, bad = (np.array([r, 1 / 3], np.float32) for r in (1, -1))
-        values = [outcome.answers.values(o) for o in (good, bad)]
-        if values[0] is None or values[1] is None:
-            return None
-        margin = float(values[1].mean() - values[0].mean())
-        if margin > 0.05:  # the untrained values prefer the wrong action
-            outcome = subject.train("DelayedAction", 10 * seed + extra, acts=True, **still)
-            p = _preference(outcome, 1, np.zeros(2, np.float32))
+        return
+    train = partial(subject.train, "DelayedAction", acts=True, vf_lr=1e-12, lam=0.0)
+    for s in range(10 * seed, 10 * seed + 10):
+        answers = train(seed=s, epochs=1).answers
+        good, bad = (answers.values(np.array([r, 1 / 3], np.float32)) for r in (1, -1))
+        if good is None or bad is None:
+            return
+        if float(bad.mean() - good.mean()) > 0.05:  # they prefer the wrong action
+            p = _preference(train(seed=s), 1, np.zeros(2, np.float32))
             if p is not None and p > 0.8:
-                return Fault(
-                    "returns",
-                    "with lam=0, the policy still learns from a reward two steps later: lambda is "
-                    "not used",
-                )
-            return None
-    return None
+                yield fault("lambda")
+            return
 
 
-def clipped_step(subject: Subject, seed: int) -> Fault | None:
+def clipped_step(subject: Subject, seed: int) -> Iterator[Finding]:
     """One epoch with many steps: the clipped objective alone must hold the policy back."""
-    limits = {"target_kl": None, "clip_ratio": 0.2}
-    before, after = _one_epoch(subject, seed, limits)
-    if before is None or after is None:
-        return None
-    gain = after - before
-    if after > 0.5 + 0.38 and gain > 0.25:
-        return Fault(
-            "policy-loss",
-            f"in one epoch, the probability of the better action rose from {before:.2f} to "
-            f"{after:.2f}, although clip_ratio is 0.2: the objective does not clip",
-        )
-    return None
+    before, after = _one_epoch(subject, seed, target_kl=None, clip_ratio=0.2)
+    if after > 0.5 + 0.38 and after - before > 0.25:
+        yield fault("does-not-clip", before=before, after=after)
 
 
-def kl_stop(subject: Subject, seed: int) -> Fault | None:
+def kl_stop(subject: Subject, seed: int) -> Iterator[Finding]:
     """One epoch with many steps and no clipping: `target_kl` alone must stop the policy."""
-    limits = {"target_kl": 0.01, "clip_ratio": 100.0}
-    before, after = _one_epoch(subject, seed, limits)
-    if before is None or after is None:
-        return None
+    before, after = _one_epoch(subject, seed, target_kl=0.01, clip_ratio=100.0)
     if after > 0.5 + 0.35 and after - before > 0.25:
-        return Fault(
-            "policy-step",
-            f"in one epoch, the probability of the better action rose from {before:.2f} to "
-            f"{after:.2f}, although target_kl is 0.01: the policy does not stop",
-        )
-    return None
+        yield fault("does-not-stop", before=before, after=after)
 
 
-def _one_epoch(
-    subject: Subject, seed: int, limits: dict[str, Any]
-) -> tuple[float | None, float | None]:
-    """Return the probability of the better action before and after one epoch of `Action`."""
+def _one_epoch(subject: Subject, seed: int, **limits: Any) -> tuple[float, float]:
+    """Return the probability of the better action before and after one epoch of `Action`.
+
+    It is NaN if there is no such action, or if the policy cannot be asked.
+    """
     if DISCRETE not in subject.actions:
-        return None, None
-    one = {"epochs": 1, "steps_per_epoch": 200, "train_pi_iters": 80, "anneal_lr": False, **limits}
+        return math.nan, math.nan
+    one: dict[str, Any] = {
+        "epochs": 1,
+        "steps_per_epoch": 200,
+        "train_pi_iters": 80,
+        "anneal_lr": False,
+        **limits,
+    }
     runs = [subject.train("Action", seed, acts=True, **one, pi_lr=lr) for lr in (1e-12, 0.003)]
-    found = [run.answers.probs(ZERO) for run in runs]
-    return tuple(None if p is None else float(p[1]) for p in found)  # type: ignore[return-value]
+    before, after = (run.answers.probs(ZERO) for run in runs)
+    if before is None or after is None:
+        return math.nan, math.nan
+    return float(before[1]), float(after[1])
 
 
-def step_size(subject: Subject, seed: int) -> Fault | None:
+def step_size(subject: Subject, seed: int) -> Iterator[Finding]:
     """A natural gradient step must use most of the KL divergence that it may use, and no more."""
     if DISCRETE not in subject.actions:
-        return None
-    one = {"epochs": 1, "steps_per_epoch": 400, "damping_coeff": 1e-4}
+        return
+    one: dict[str, Any] = {"epochs": 1, "steps_per_epoch": 400, "damping_coeff": 1e-4}
     runs = [subject.train("Action", seed, acts=True, **one, delta=d) for d in (1e-14, 0.02)]
     old, new = (run.answers.probs(ZERO) for run in runs)
     if old is None or new is None:
-        return None
+        return
     kl = float(np.sum(old * np.log(old / new)))
     if not 0.57 <= kl / 0.02 <= 1.1:  # the line search may have shortened the step once
-        return Fault(
-            "policy-step",
-            f"with delta=0.02, the first step moved the policy by a KL divergence of {kl:.4f}: it "
-            + ("is too short" if kl < 0.02 else "exceeds the limit"),
-        )
+        yield fault("step-size", kl=kl, how="is too short" if kl < 0.02 else "exceeds the limit")
     if new[1] <= old[1]:
-        return Fault("policy-loss", "the first step made the better action less likely")
-    return None
+        yield fault("first-step-wrong")
 
 
-def entropy_bonus(subject: Subject, seed: int) -> Fault | None:
+def entropy_bonus(subject: Subject, seed: int) -> Iterator[Finding]:
     """Where actions do not matter, an entropy bonus must make them equally likely."""
     outcome = subject.train("Constant", seed, acts=True, ent_coef=1.0, epochs=10)
     probs = outcome.answers.probs(ZERO)
-    if probs is None:
-        return None
-    entropy = -float(np.sum(probs * np.log(np.maximum(probs, 1e-12))))
-    if entropy < 0.5:
-        return Fault(
-            "policy-loss",
-            f"with an entropy bonus and actions that do not matter, the policy's entropy is "
-            f"{entropy:.2f} instead of {math.log(2):.2f}: the bonus has the wrong sign",
-        )
-    return None
+    if probs is not None:
+        entropy = -float(np.sum(probs * np.log(np.maximum(probs, 1e-12))))
+        if entropy < 0.5:
+            yield fault("entropy-bonus", entropy=entropy, most=math.log(2))
 
 
-def scale(subject: Subject, seed: int) -> Fault | None:
+def scale(subject: Subject, seed: int) -> Iterator[Finding]:
     """Observations far from 0 must be learned if the networks can normalize them."""
-
-    def make() -> Scale:
-        return Scale("Discrete", center=100.0, spread=1.0, reward=1.0)
-
-    make.__name__ = "Scale"
+    make = partial(Scale, "Discrete", center=100.0, spread=1.0, reward=1.0)
     networks = {**subject.networks(), "normalize_obs": True}
     try:
-        outcome = subject.train(make, seed, acts=True, ac_kwargs=networks)
+        outcome = subject.train(make, seed, acts=True, where="Scale", ac_kwargs=networks)
     except Crash as error:
         if subject.ours:
             raise
         raise NotUsed("its networks have no argument normalize_obs") from error
-    acted = measure(outcome, subject.gamma)
-    if acted.share <= 0.35:
-        return None
-    return Fault(
-        "normalizer",
-        f"with normalize_obs and observations of 99 and 101, the policy loses {acted.share:.0%} of "
-        "what random actions lose; with -1 and 1, it learns",
-    )
+    share = measure(outcome, subject.gamma).share
+    if not share <= 0.35:
+        yield fault("far-from-0", share=share)
 
 
-def many_envs(subject: Subject, seed: int) -> Fault | None:
+def many_envs(subject: Subject, seed: int) -> Iterator[Finding]:
     """Several environments must not mix their episodes."""
     found = learn(subject, "Neighbours", seed, subject.main, num_envs=4)
-    if found.passed or not found.known:
-        return None
-    return found.fault or Fault(
-        "loop", f"with num_envs=4, {found.text()}: the environments' episodes are mixed up"
-    )
+    if not found.passed and found.known:
+        yield found.fault or fault("many-envs", said=found.text())
 
 
 # ---- off-policy --------------------------------------------------------------------------------
 
 
-def frozen_targets(subject: Subject, seed: int) -> Fault | None:
+def frozen_targets(subject: Subject, seed: int) -> Iterator[Finding]:
     """With targets that never move, the first of two values comes from the untrained networks."""
-    probe = f"TwoStep{subject.main}"
-    gamma = subject.gamma
-    frozen: dict[str, Any] = {"polyak": 1 - 1e-9, "policy_delay": 1, "n_step": 1, "alpha": 0.02}
+    train = partial(subject.train, f"TwoStep{subject.main}", policy_delay=1, alpha=0.02, **FROZEN)
     for extra in range(10):
         s = 10 * seed + extra
-        start = subject.train(probe, s, epochs=1, steps_per_epoch=20, **frozen, **STILL)
-        initial = start.answers.q_values(ONE, start.answers.some_actions())
+        start = train(seed=s, epochs=1, steps_per_epoch=20, **STILL).answers
+        initial = start.q_values(ONE, start.some_actions())
         if initial is None:
-            return None
-        untrained = initial.mean(1)  # of each critic
+            return
+        untrained, smallest = initial.mean(1), float(initial.min(0).mean())  # of each critic
         # With a larger first critic, neither it alone nor a mean or maximum is the minimum.
         apart = float(untrained[0] - untrained[-1]) if len(untrained) > 1 else 1.0
-        if apart < 0.2 and extra < 9:
-            continue
-        outcome = subject.train(probe, s, **frozen)
-        fault = refusal(outcome)
-        learned = outcome.answers.values(ZERO)
-        if fault is not None or learned is None:
-            return fault
-        got, low = float(learned.mean()), gamma * float(untrained.min())
-        if len(untrained) > 1:
-            low = gamma * float(initial.min(0).mean())
-        if abs(got - gamma) < 0.15 and abs(got - low) > 0.2:
-            return Fault(
-                "targets",
-                f"with targets that must not move, the first value of TwoStep is {got:.2f}: the "
-                "target is computed by the network itself, or follows it at once",
-            )
-        high = gamma * float(untrained.max())
-        if apart >= 0.12 and len(untrained) > 1 and got > 0.5 * (low + high):
-            return Fault(
-                "value-loss",
-                f"with targets that must not move, the first value of TwoStep is {got:.2f} instead "
-                f"of {low:.2f}: the target does not take the smaller of two critics",
-            )
-        if abs(got - low) > 0.15:
-            return Fault(
-                "targets",
-                f"with targets that must not move, the first value of TwoStep is {got:.2f} instead "
-                f"of {low:.2f}",
-            )
-        return None
-    return None
+        if apart >= 0.2:
+            break
+    outcome = train(seed=s)
+    refused, learned = refusal(outcome), outcome.answers.values(ZERO)
+    if refused is not None:
+        yield refused
+    if learned is None:
+        return
+    gamma, got, twins = subject.gamma, float(learned.mean()), len(untrained) > 1
+    low = gamma * smallest
+    if abs(got - gamma) < 0.15 and abs(got - low) > 0.2:
+        yield fault("not-frozen", got=got)
+    high = gamma * float(untrained.max())
+    if apart >= 0.12 and twins and got > 0.5 * (low + high):
+        yield fault("not-the-smaller", got=got, low=low)
+    if abs(got - low) > 0.15:
+        yield fault("frozen-value", got=got, low=low)
 
 
-def double_q(subject: Subject, seed: int) -> Fault | None:
+def double_q(subject: Subject, seed: int) -> Iterator[Finding]:
     """The network chooses the next action, and the frozen, untrained target values it."""
     gamma = subject.gamma
-    for extra in range(8):
-        s = 10 * seed + extra
-        frozen: dict[str, Any] = {"polyak": 1 - 1e-9, "n_step": 1, "double_q": True}
-        start = subject.train("OldData", s, epochs=1, steps_per_epoch=20, **frozen, **STILL)
+    train = partial(subject.train, "OldData", double_q=True, **FROZEN)
+    for s in range(10 * seed, 10 * seed + 8):
+        start = train(seed=s, epochs=1, steps_per_epoch=20, **STILL)
         initial = start.answers.q_values(ONE, [0, 1])
         if initial is None:
-            return None
+            return
         other, best = (float(x) for x in initial.mean(0))  # action 1 is the best one
         if other - best < 0.15:
             continue  # both choices agree
-        outcome = subject.train("OldData", s, acts=True, **frozen)
-        values = outcome.answers.values(ZERO)
+        values = train(seed=s, acts=True).answers.values(ZERO)
         assert values is not None
         got = float(values.mean())
         if abs(got - gamma * other) < abs(got - gamma * best):
-            return Fault(
-                "value-loss",
-                f"the first value of OldData is {got:.2f} instead of {gamma * best:.2f}: the "
-                "target network also chooses the action that it values, which overestimates",
-            )
-        return None
-    return None
+            yield fault("chosen-by-target", got=got, want=gamma * best)
+        return
 
 
-def n_step(subject: Subject, seed: int) -> Fault | None:
+def n_step(subject: Subject, seed: int) -> Iterator[Finding]:
     """Rewards of several steps, in episodes of both ends."""
     for name in ("Termination", "NeighboursCut", "Neighbours"):
         found = learn(subject, name, seed, subject.main, n_step=3)
         if not found.passed and found.known:
-            part = "returns" if name == "Termination" else "episode-ends"
-            return found.fault or Fault(
-                part, f"with n_step=3, in {name}, {found.text()}; with n_step=1, it is right"
-            )
-    return None
+            part = "returns" if name == "Termination" else ""
+            yield found.fault or fault("n-step", part, name=name, said=found.text())
 
 
-def prioritized(subject: Subject, seed: int) -> Fault | None:
+def prioritized(subject: Subject, seed: int) -> Iterator[Finding]:
     """Rows that are sampled more often because they surprise must not count more."""
-    changes = {"prioritized": True, "prio_beta": 1.0, "prio_alpha": 0.8, "epochs": 4}
+    changes: dict[str, Any] = {
+        "prioritized": True,
+        "prio_beta": 1.0,
+        "prio_alpha": 0.8,
+        "epochs": 4,
+    }
     found = learn(subject, "NoisyReward", seed, subject.main, **changes)
-    if not found.known or not found.got:
-        return found.fault
-    got = next(iter(found.got.values()))
+    if found.fault is not None:
+        yield found.fault
+    got = next(iter(found.got.values()), 0.5)
     if abs(got - 0.5) > 0.17:
-        return Fault(
-            "replay",
-            f"with prioritized=True, the value of a reward whose mean is 0.5 is {got:.2f}: "
-            "surprising rows are sampled more often without a correction",
-        )
-    return None
+        yield fault("prioritized", got=got)
 
 
-def epsilon(subject: Subject, seed: int) -> Fault | None:
+def epsilon(subject: Subject, seed: int) -> Iterator[Finding]:
     """A share of actions must be random: `eps_end` at the end."""
     share = 0.5
-    changes = {"eps_start": 1.0, "eps_end": share, "eps_steps": 150, "start_steps": 50}
+    changes: dict[str, Any] = {
+        "eps_start": 1.0,
+        "eps_end": share,
+        "eps_steps": 150,
+        "start_steps": 50,
+    }
     outcome = subject.train("Action", seed, acts=True, **changes)
-    fault = refusal(outcome)
-    if fault is not None:
-        return fault
-    steps = outcome.record.steps(outcome.num_envs)
-    late = steps[len(steps) // 2 :]
-    wrong = float(np.mean([int(s.act) != 1 for s in late]))
+    refused = refusal(outcome)
+    if refused is not None:
+        yield refused
+    worse = [int(s.act) != 1 for s in outcome.record.steps(outcome.num_envs)]
+    wrong, early = float(np.mean(worse[len(worse) // 2 :])), float(np.mean(worse[:60]))
     if not 0.5 * share / 2 < wrong < 1.6 * share / 2:
-        return Fault(
-            "exploration",
-            f"with eps_end={share}, {wrong:.0%} of the later actions were the worse of two, "
-            f"instead of {share / 2:.0%}",
-        )
-    early = float(np.mean([int(s.act) != 1 for s in steps[:60]]))
+        yield fault("epsilon-end", share=share, wrong=wrong, half=share / 2)
     if not 0.25 < early < 0.75:
-        return Fault("exploration", f"of the first actions, {early:.0%} were the worse of two")
-    return None
+        yield fault("epsilon-start", early=early)
 
 
-def test_episodes(subject: Subject, seed: int) -> Fault | None:
+def test_episodes(subject: Subject, seed: int) -> Iterator[Finding]:
     """Tests must use the best action, without noise, and log the returns they had."""
-    probe = f"Action{subject.main}"
-    changes = {"num_test_episodes": 10, "eps_end": 0.8, "act_noise": 1.0}
-    outcome = subject.train(probe, seed, acts=True, **changes)
+    changes: dict[str, Any] = {"num_test_episodes": 10, "eps_end": 0.8, "act_noise": 1.0}
+    outcome = subject.train(f"Action{subject.main}", seed, acts=True, **changes)
     logged = outcome.column("AverageTestEpRet")
     training = outcome.record.stepped(outcome.num_envs)
     tests = [env for env in outcome.record.envs if env.steps and env not in training]
     if not math.isfinite(logged) or not tests:
-        return None
+        return
     env: Any = outcome.record.envs[0].unwrapped
-    best = outcome.answers.action(ZERO)
+    best, space = outcome.answers.action(ZERO), env.action_space
     if best is None:
-        return None
-    want = float(env.true_q(ZERO, np.clip(best, *_limits(env)), 1.0))
+        return
+    if isinstance(space, spaces.Box):
+        best = np.clip(best, space.low, space.high)
+    else:
+        best = np.clip(best, space.start, space.start + space.n - 1)
+    want = float(env.true_q(ZERO, best, 1.0))
     if abs(logged - want) > 0.1:
-        return Fault(
-            "exploration",
-            f"AverageTestEpRet is {logged:.2f}, but the returned policy's best action has "
-            f"{want:.2f}: tests explore, or use another policy",
-        )
-    return None
+        yield fault("tests-explore", logged=logged, want=want)
 
 
-def _limits(env: Any) -> tuple[Any, Any]:
-    space = env.action_space
-    if hasattr(space, "low"):
-        return space.low, space.high
-    return space.start, space.start + space.n - 1
-
-
-def temperature(subject: Subject, seed: int) -> Fault | None:
+def temperature(subject: Subject, seed: int) -> Iterator[Finding]:
     """Values of maximum-entropy learning include the entropy of later steps."""
-    alpha = 0.5
-    outcome = subject.train(f"Temperature{subject.main}", seed, alpha=alpha)
-    return _soft_values(outcome, subject, alpha, Temperature.entropy, "")
+    outcome = subject.train(f"Temperature{subject.main}", seed, alpha=0.5)
+    return _soft_values(outcome, subject, Temperature.entropy, "")
 
 
-def wide_temperature(subject: Subject, seed: int) -> Fault | None:
+def wide_temperature(subject: Subject, seed: int) -> Iterator[Finding]:
     """The same, with bounds that differ: the density is that of the actions, not of the tanh."""
-
-    def make() -> Temperature:
-        return Temperature("Asymmetric")
-
-    make.__name__ = "TemperatureAsymmetric"
-    outcome = subject.train(make, seed, alpha=0.5)
-    return _soft_values(outcome, subject, 0.5, math.log(4.0) + math.log(0.5), " (bounds differ)")
+    make = partial(Temperature, "Asymmetric")
+    outcome = subject.train(make, seed, where="TemperatureAsymmetric", alpha=0.5)
+    return _soft_values(outcome, subject, math.log(4.0) + math.log(0.5), " (bounds differ)")
 
 
 def _soft_values(
-    outcome: Outcome, subject: Subject, alpha: float, entropy: float, where: str
-) -> Fault | None:
-    fault = refusal(outcome)
-    values = outcome.answers.values(ZERO)
-    if fault is not None or values is None:
-        return fault
-    gamma, got = subject.gamma, float(values.mean())
+    outcome: Outcome, subject: Subject, entropy: float, where: str
+) -> Iterator[Finding]:
+    refused, values = refusal(outcome), outcome.answers.values(ZERO)
+    if refused is not None:
+        yield refused
+    if values is None:
+        return
+    gamma, alpha, got = subject.gamma, 0.5, float(values.mean())
     bonus = gamma * alpha / (1 - gamma)  # what one unit of entropy adds to the value
     base = 1 / (1 - gamma)
     seen = (got - base) / bonus  # the entropy that the value includes
     if abs(seen - entropy) < 0.3:
-        return None
-    said = (
-        f"with alpha={alpha}{where}, the value is {got:.2f} instead of {base + bonus * entropy:.2f}"
-    )
+        return
+    want = base + bonus * entropy
+    said = f"with alpha={alpha}{where}, the value is {got:.2f} instead of {want:.2f}"
     if abs(seen) < 0.25:
-        return Fault("value-loss", f"{said}: the target leaves out the entropy")
+        yield fault("entropy-left-out", said=said)
     if seen < 0:
-        return Fault("value-loss", f"{said}: the entropy has the wrong sign")
+        yield fault("entropy-sign", said=said)
     if seen > entropy:
-        return Fault(
-            "action-bounds",
-            f"{said}, more than any density within the bounds allows: the log-probabilities are "
-            "not those of the actions",
-        )
-    return Fault("policy-loss", f"{said}: the policy does not seek entropy")
+        yield fault("impossible-entropy", said=said)
+    yield fault("seeks-no-entropy", said=said)
 
 
-def learned_temperature(subject: Subject, seed: int) -> Fault | None:
+def learned_temperature(subject: Subject, seed: int) -> Iterator[Finding]:
     """A learned temperature must bring the policy's entropy to its target."""
-    probe = f"Temperature{subject.main}"
-    outcome = subject.train(probe, seed, alpha="auto", lr=0.02)
+    outcome = subject.train(f"Temperature{subject.main}", seed, alpha="auto", lr=0.02)
     alphas = [row["Alpha"] for row in outcome.rows if "Alpha" in row]
     if not alphas or not math.isfinite(alphas[-1]):
-        return None
+        return
     # An indifferent policy has more entropy than any sensible target.
     if alphas[-1] > 0.9:
-        return Fault(
-            "exploration",
-            f"where the entropy is at its highest, the learned temperature went from 1 to "
-            f"{alphas[-1]:.2g} instead of falling",
-        )
+        yield fault("temperature-rises", alpha=alphas[-1])
     outcome = subject.train(f"Action{subject.main}", seed, acts=True, alpha="auto", lr=0.02)
     samples = outcome.answers.samples(ZERO, 1000)
-    if samples is None or samples.ndim != 2:
-        return None
-    entropy, target = entropy_of(samples), -1.0
-    if abs(entropy - target) > 0.8:
-        return Fault(
-            "exploration",
-            f"the learned temperature brings the entropy to {entropy:.2f} instead of {target:.2f}",
-        )
-    return None
+    if samples is not None and samples.ndim == 2:
+        entropy, target = entropy_of(samples), -1.0
+        if abs(entropy - target) > 0.8:
+            yield fault("temperature-target", entropy=entropy, target=target)
 
 
-def old_data(subject: Subject, seed: int) -> Fault | None:
+def old_data(subject: Subject, seed: int) -> Iterator[Finding]:
     """Values must be those of the current policy, whatever the stored actions were."""
     acted = act(subject, "OldData", seed, replay_ratio=8.0)
-    if isinstance(acted, Fault):
-        return acted
-    fault = action_fault("OldData", acted, subject)
-    if fault is not None:
-        return fault
+    if isinstance(acted, Finding):
+        yield acted
+        return
+    yield from action_fault("OldData", acted, subject)
     values = acted.outcome.answers.values(ZERO)
     if values is not None and abs(float(values.mean()) - subject.gamma) > 0.12:
-        return Fault(
-            "value-loss",
-            f"the first value of OldData is {float(values.mean()):.2f} instead of "
-            f"{subject.gamma:.2f}: it still contains the results of old actions",
-        )
-    return None
+        yield fault("old-actions", got=float(values.mean()), want=subject.gamma)
 
 
-def noise_fault(subject: Subject, outcome: Outcome) -> Fault | None:
-    """Return a fault if the noise on actions is not in units of each dimension's range.
+def noise_fault(subject: Subject, outcome: Outcome) -> Iterator[Finding]:
+    """Yield a fault if the noise on actions is not in units of each dimension's range.
 
     Also looks at the first `start_steps` actions, which must be uniform.
     """
     if subject.kind != "off" or not subject.has("act_noise", "start_steps"):
-        return None
+        return
     env: Any = outcome.record.envs[0].unwrapped
     low, high = env.action_space.low, env.action_space.high
     half, center = (high - low) / 2, (high + low) / 2
     steps = outcome.record.steps(outcome.num_envs)
-    first, later = int(outcome.kwargs["start_steps"]), len(steps) // 4
-    early = np.array([(s.act - center) / half for s in steps[:first]])
+    early = np.array([(s.act - center) / half for s in steps[: int(outcome.kwargs["start_steps"])]])
     spread = early.std(0)
     if np.any(np.abs(spread - 1 / math.sqrt(3)) > 0.15) or np.any(np.abs(early.mean(0)) > 0.2):
-        return Fault(
-            "exploration",
-            "the first start_steps actions are not uniform between the bounds: their standard "
-            f"deviation is {spread[0]:.2f} and {spread[1]:.2f} of half the range, not 0.58",
-        )
+        yield fault("first-not-uniform", one=spread[0], two=spread[1])
     wanted = float(outcome.kwargs["act_noise"])
     noise = []
-    for s in steps[-later:]:
+    for s in steps[-(len(steps) // 4) :]:
         best = outcome.answers.action(s.obs)
         if best is None:
-            return None
+            return
         inside = (np.abs(s.act - low) > 1e-6) & (np.abs(s.act - high) > 1e-6)
         noise.append(np.where(inside, (s.act - best) / half, np.nan))
     got = np.sqrt(np.nanmean(np.square(noise), 0))
     if np.all(np.isfinite(got)) and (got.min() < 0.35 * wanted or got.max() > 2.0 * wanted):
-        return Fault(
-            "exploration",
-            f"the noise on actions is {got[0]:.2f} and {got[1]:.2f} of half the range instead of "
-            f"{wanted:.2f}: it is not in units of each dimension's range",
-        )
-    return None
+        yield fault("noise-size", one=got[0], two=got[1], wanted=wanted)
+
+
+# The name of each probe, its check, and what an algorithm needs for it: its kind, its arguments and
+# the kind of actions that it can learn.
+_ANY = "on off acer"
+_CHECKS: tuple[tuple[str, Callable[[Subject, int], Iterator[Finding]], str, str, str | None], ...]
+_CHECKS = (
+    ("Patience", patience, "on", "", None),
+    ("Lambda", lambda_used, "on", "lam vf_lr", None),
+    ("ClippedStep", clipped_step, "on", "pi_lr clip_ratio", None),
+    ("KLStop", kl_stop, "on", "pi_lr target_kl", None),
+    ("StepSize", step_size, "on", "delta", None),
+    ("Scale", scale, "on", "ac_kwargs", DISCRETE),
+    ("EntropyBonus", entropy_bonus, _ANY, "ent_coef", DISCRETE),
+    ("ManyEnvs", many_envs, _ANY, "num_envs", None),
+    ("FrozenTargets", frozen_targets, "off", "polyak", None),
+    ("DoubleQ", double_q, _ANY, "double_q polyak", DISCRETE),
+    ("NStep", n_step, _ANY, "n_step", None),
+    ("NoisyReward", prioritized, _ANY, "prioritized", None),
+    ("Epsilon", epsilon, _ANY, "eps_end eps_steps", None),
+    ("Tests", test_episodes, "off", "num_test_episodes", None),
+    ("Temperature", temperature, "off", "alpha", None),
+    ("TemperatureAsymmetric", wide_temperature, "off", "alpha", BOX),
+    ("LearnedTemperature", learned_temperature, "off", "alpha", None),
+    ("OldData", old_data, "acer", "", None),
+)
 
 
 # ---- goals -------------------------------------------------------------------------------------
@@ -572,35 +441,28 @@ def noise_fault(subject: Subject, outcome: Outcome) -> Fault | None:
 
 def goal_checks(subject: Subject) -> dict[str, Check]:
     """Return the probes of an algorithm that learns to reach goals."""
-    return {
-        "Goal4": lambda seed: goal(subject, 4, seed),
-        "Goal12": lambda seed: goal(subject, 12, seed),
-    }
+    return {f"Goal{n}": partial(goal, subject, n) for n in (4, 12)}
 
 
-def goal(subject: Subject, n: int, seed: int) -> Fault | None:
+def goal(subject: Subject, n: int, seed: int) -> Iterator[Finding]:
     """Flip bits until they match: the values of 4 bits are known, and 12 bits need hindsight."""
     share, bias = _goal_run(subject, n, seed)
     if share is None:
-        return None
+        return
     said = f"in Goal{n}, {share:.0%} of the actions flip a wrong bit"
     if n > 4:
         if share < 0.65:
-            return Fault("replay", f"{said}, and 50% would by chance: hindsight teaches nothing")
-        return None
+            yield fault("hindsight", said=said)
+        return
     if share < 0.85:
-        return Fault("value-loss", f"{said}: its base does not learn")
+        yield fault("base-does-not-learn", said=said)
     for distance, limit in ((1, 0.25), (2, 0.1)):
         if abs(bias.get(distance, 0.0)) > limit:
             _, alone = _goal_run(subject, n, seed, k=0)
-            part = "replay" if abs(alone.get(1, 0.0)) < 0.25 else "value-loss"
-            return Fault(
-                part,
-                f"in Goal{n}, the values of goals at a distance of {distance} are wrong by "
-                f"{bias[distance]:.2f}"
-                + (": relabeled transitions are wrong" if part == "replay" else ""),
-            )
-    return None
+            base = abs(alone.get(1, 0.0)) >= 0.25
+            how = "" if base else ": relabeled transitions are wrong"
+            part = "value-loss" if base else ""
+            yield fault("goal-values", part, n=n, distance=distance, bias=bias[distance], how=how)
 
 
 def _goal_run(
@@ -617,22 +479,15 @@ def _goal_run(
         bits, want = rng.integers(2, size=(2, n))
         if np.array_equal(bits, want):
             continue
-        row = _flat(env, bits, want)
+        obs = {"observation": bits, "achieved_goal": bits, "desired_goal": want}
+        cast = {key: np.asarray(value, np.int8) for key, value in obs.items()}
+        row = np.asarray(spaces.flatten(env.observation_space, cast), np.float32)
         a = outcome.answers.action(row)
         if a is None:
             return None, {}
         right.append(bits[int(np.asarray(a))] != want[int(np.asarray(a))])
         q = outcome.answers.q_values(inputs(row), np.arange(n))
         if q is not None:
-            truth = env.true_value({"observation": bits, "desired_goal": want}, subject.gamma)
+            truth = env.true_value(obs, subject.gamma)
             errors.setdefault(int(np.sum(bits != want)), []).append(float(q.max()) - truth)
     return float(np.mean(right)), {k: float(np.mean(x)) for k, x in errors.items()}
-
-
-def _flat(env: Any, bits: np.ndarray, goal_bits: np.ndarray) -> np.ndarray:
-    """Return the row that the algorithm's networks see for an observation of `BitFlip`."""
-    from gymnasium import spaces
-
-    obs = {"observation": bits, "achieved_goal": bits, "desired_goal": goal_bits}
-    cast = {key: np.asarray(value, np.int8) for key, value in obs.items()}
-    return np.asarray(spaces.flatten(env.observation_space, cast), np.float32)

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-__all__ = ["Answers"]
-
 
 class Answers:
     """What a trained agent says about observations.
@@ -23,17 +21,14 @@ class Answers:
     Args:
         agent: the returned object, a pair (value, act) of functions, or None.
         space: the environment's action space.
-        get_action: a function from an observation to an action, if the agent has none.
     """
 
-    def __init__(
-        self, agent: Any, space: spaces.Space, get_action: Callable[[Any], Any] | None = None
-    ) -> None:
+    def __init__(self, agent: Any, space: spaces.Space) -> None:
         self.space = space
         self.pair = agent if isinstance(agent, tuple) and len(agent) == 2 else None
         self.agent = None if self.pair else getattr(agent, "net", agent)
         self.whole = agent  # with its own normalizer and selection of columns
-        self._get_action = get_action
+        self._get_action: Callable[[Any], Any] | None = None
 
     # ---- values --------------------------------------------------------------------------------
 
@@ -53,14 +48,10 @@ class Answers:
 
     def q_values(self, obs: Any, actions: Any) -> np.ndarray | None:
         """Return Q(obs, a) of every critic for these actions; None if there is no critic."""
-        rows = []
-        for name in ("q", "q1", "q2"):
-            q = getattr(self.agent, name, None)
-            if callable(q):
-                row = self._q_row(q, obs, actions)
-                if row is not None:
-                    rows.append(row)
-        return np.array(rows) if rows else None
+        critics = (getattr(self.agent, name, None) for name in ("q", "q1", "q2"))
+        rows = [self._q_row(q, obs, actions) for q in critics if callable(q)]
+        known = [row for row in rows if row is not None]
+        return np.array(known) if known else None
 
     def _q_row(self, q: Callable[..., Any], obs: Any, actions: Any) -> np.ndarray | None:
         if isinstance(self.space, spaces.Discrete):
@@ -88,9 +79,8 @@ class Answers:
         if self._get_action is None:
             return None
         a = np.asarray(self._get_action(obs))
-        start = getattr(self.space, "start", 0)
         if isinstance(self.space, spaces.Discrete) and not self.space.contains(int(a.item())):
-            a = a + start
+            a = a + self.space.start
         return a
 
     def _make_get_action(self) -> Callable[[Any], Any] | None:
@@ -111,14 +101,8 @@ class Answers:
 
     def probs(self, obs: Any) -> np.ndarray | None:
         """Return the probabilities of Discrete actions, if the policy is a distribution."""
-        pi = self._distribution(obs)
-        probs = getattr(pi, "probs", None)
+        probs = getattr(self._distribution(obs), "probs", None)
         return None if probs is None else np.asarray(probs.detach().cpu()).reshape(-1)
-
-    def std(self, obs: Any) -> np.ndarray | None:
-        """Return the standard deviations of a Gaussian policy."""
-        scale = getattr(self._distribution(obs), "scale", None)
-        return None if scale is None else np.asarray(scale.detach().cpu()).reshape(-1)
 
     def samples(self, obs: Any, n: int) -> np.ndarray | None:
         """Draw `n` actions of a stochastic policy whose `pi(obs)` returns (actions, ...)."""

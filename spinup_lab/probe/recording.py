@@ -7,13 +7,12 @@ stops a function that never stops.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-
-__all__ = ["Overrun", "Record", "Step"]
 
 
 class Overrun(Exception):
@@ -61,13 +60,8 @@ class Record:
 
     def steps(self, training: int = 1) -> list[Step]:
         """Return the steps of training; of several environments, interleaved as they were taken."""
-        found = [env.steps for env in self.stepped(training)]
-        if not found:
-            return []
-        rows: list[Step] = []
-        for i in range(max(map(len, found))):
-            rows += [steps[i] for steps in found if i < len(steps)]
-        return rows
+        rounds = itertools.zip_longest(*(env.steps for env in self.stepped(training)))
+        return [step for each in rounds for step in each if step is not None]
 
     def episodes(self, training: int = 1) -> list[tuple[float, int, int]]:
         """Return (return, length, step of its end) of every finished episode of training."""
@@ -90,13 +84,11 @@ class Watched(gymnasium.Wrapper):
         super().__init__(env)
         self.record = record
         self.steps: list[Step] = []
-        self.seeds: list[int | None] = []
         self._obs: Any = None
         self._first = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Reset, and note the seed."""
-        self.seeds.append(seed)
+        """Reset, and note that an episode begins."""
         self._obs, info = self.env.reset(seed=seed, options=options)
         self._first = True
         return _copy(self._obs), info

@@ -8,19 +8,17 @@ A probe fails if two seeds fail; if one of two fails, a third decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from spinup.utils.errors import SpinupError, nearest
+from spinup.utils.findings import Finding
 from spinup_lab.probe import contract, parts
 from spinup_lab.probe.actions import act, action_fault
 from spinup_lab.probe.calling import BOX, DISCRETE, Crash, Subject
-from spinup_lab.probe.report import Fault, NotUsed, Report, Result, Verdict, majority
 from spinup_lab.probe.values import Learned, diagnose, learn, value_probes
-
-__all__ = ["probe", "probe_names"]
-
-Check = Callable[[int], Fault | None]  # from a seed to what is wrong
+from spinup_lab.probe.verdict import Check, NotUsed, Report, Result, Verdict, fault, majority
 
 
 def probe(
@@ -32,7 +30,6 @@ def probe(
     given: Mapping[str, Any] | None = None,
     adapter: bool = False,
     trust_pickle: bool = False,
-    tell: Callable[[Result], Any] = lambda result: None,
 ) -> Report:
     """Run a training function through the probes and return what was found.
 
@@ -45,7 +42,6 @@ def probe(
         given: arguments of the function that replace those of the probes.
         adapter: whether `function` is an adapter.
         trust_pickle: open the pickled model of a function that returns nothing.
-        tell: called with every result as soon as it is known.
     """
     if not 0.2 <= gamma <= 0.9:
         raise SpinupError(f"gamma={gamma} must be between 0.2 and 0.9: the probes are short")
@@ -63,57 +59,43 @@ def probe(
     report = Report(shown)
     for stage in stages:
         chosen = {key: check for key, check in stage.items() if not only or key in only}
-        faults: dict[str, Fault] = {}
+        faults: dict[str, Finding] = {}
         for key, check in chosen.items():
-            result, fault = _run(key, check, subject)
+            result, found = _run(key, check, subject)
             report.results.append(result)
-            tell(result)
-            if fault is not None:
-                faults[key] = fault
+            if found is not None:
+                faults[key] = found
                 if not isinstance(stage, _Values):
                     break  # what follows needs what just failed
         if faults:
-            report.verdict = _verdict(faults, stage, subject)
+            cause = next(iter(faults.values()))
+            if isinstance(stage, _Values):
+                learned = stage.learned
+                cause = diagnose({key: learned[key] for key in stage if key in learned}, subject)
+            report.verdict = Verdict(cause.part, cause.sentence, tuple(faults))
             break
     report.seconds = subject.seconds
     return report
 
 
-def probe_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of all probes of a function, without running them."""
-    subject = Subject(function, getattr(function, "__name__", "the function"))
-    subject.explore()
-    return [name for stage in _stages(subject) for name in stage]
-
-
-def _run(name: str, check: Check, subject: Subject) -> tuple[Result, Fault | None]:
+def _run(name: str, check: Check, subject: Subject) -> tuple[Result, Finding | None]:
     """Run a probe with up to three seeds."""
     before, faults, passes = subject.seconds, [], 0
     try:
         for seed in range(3):
-            fault = check(seed)
-            if fault is None:
-                passes += 1
-                if seed == 0 or passes == 2:
-                    return Result(name, True, subject.seconds - before), None
+            found = next(check(seed), None)
+            if found is not None:
+                faults.append(found)
             else:
-                faults.append(fault)
-                if len(faults) == 2:
-                    break
+                passes += 1
+            if len(faults) == 2:
+                break
+            if passes == 2 or (passes and seed == 0):
+                return Result(name, True, subject.seconds - before), None
     except NotUsed as error:
         return Result(name, True, subject.seconds - before, skipped=str(error)), None
-    fault = majority(faults)
-    return Result(name, False, subject.seconds - before, fault.reason), fault
-
-
-def _verdict(faults: dict[str, Fault], stage: dict[str, Check], subject: Subject) -> Verdict:
-    found = getattr(stage, "learned", None)
-    if found is not None:
-        failed = {name: found[name] for name in stage if name in found}
-        fault = diagnose(failed, subject)
-    else:
-        fault = next(iter(faults.values()))
-    return Verdict(fault.part, fault.reason, tuple(faults))
+    found = majority(faults)
+    return Result(name, False, subject.seconds - before, found.sentence), found
 
 
 class _Values(dict):
@@ -126,16 +108,14 @@ class _Values(dict):
         )
 
     def _check(self, subject: Subject, name: str, suffix: str) -> Check:
-        def check(seed: int) -> Fault | None:
+        def check(seed: int) -> Iterator[Finding]:
             found = learn(subject, name, seed, suffix)
             if not found.known:
                 raise NotUsed("neither the returned object nor a column tells values")
-            if found.passed:
-                self.learned.setdefault(name, found)
-                return None
-            if name not in self.learned or self.learned[name].passed:
+            if name not in self.learned or (self.learned[name].passed and not found.passed):
                 self.learned[name] = found
-            return found.fault or Fault("value-loss", found.text())
+            if not found.passed:
+                yield found.fault or fault("values-wrong", said=found.text())
 
         return check
 
@@ -143,11 +123,8 @@ class _Values(dict):
 def _stages(subject: Subject) -> list[dict[str, Check]]:
     if subject.kind == "goal":
         return [parts.goal_checks(subject), contract.checks(subject)]
-    stages: list[dict[str, Check]] = [_Values(subject, subject.main)]
-    stages.append(_action_checks(subject))
-    stages.append(parts.checks(subject))
-    stages.append(contract.checks(subject))
-    return stages
+    values, actions = _Values(subject, subject.main), _action_checks(subject)
+    return [values, actions, parts.checks(subject), contract.checks(subject)]
 
 
 def _action_checks(subject: Subject) -> dict[str, Check]:
@@ -161,38 +138,27 @@ def _action_checks(subject: Subject) -> dict[str, Check]:
         names.append("ActionObservationAsymmetric")
     if subject.kind == "on" and not subject.adapter:
         names.append("ActionObservationMultiDiscrete")
-    return {name: _action_check(subject, name) for name in names}
+    return {name: partial(_action_check, subject, name) for name in names}
 
 
-def _action_check(subject: Subject, name: str) -> Check:
-    optional = name.endswith(("MultiDiscrete", "DiscreteFrom5"))
-
-    def check(seed: int) -> Fault | None:
-        try:
-            acted = act(subject, name, seed)
-        except Crash as error:
-            if optional and not subject.ours:
-                raise NotUsed("it does not take such actions") from error
-            raise
-        if isinstance(acted, Fault):
-            if optional and not subject.ours:
-                raise NotUsed("it does not take such actions")
-            return acted
-        fault = action_fault(name, acted, subject)
-        if fault is not None and name.endswith("Asymmetric") and fault.part != "loop":
-            return Fault(
-                "action-bounds",
-                f"where bounds differ by dimension and sign, the policy loses {acted.share:.0%} of "
-                "what random actions lose; where they are -1 and 1, it learns",
-            )
-        if fault is not None and name.endswith("DiscreteFrom5"):
-            return Fault(
-                "action-bounds",
-                f"where actions start at 5, the policy loses {acted.share:.0%} of what random "
-                "actions lose; where they start at 0, it learns",
-            )
-        if fault is None and name.endswith("Asymmetric"):
-            return parts.noise_fault(subject, acted.outcome)
-        return fault
-
-    return check
+def _action_check(subject: Subject, name: str, seed: int) -> Iterator[Finding]:
+    optional = name.endswith(("MultiDiscrete", "DiscreteFrom5")) and not subject.ours
+    try:
+        acted = act(subject, name, seed)
+    except Crash as error:
+        if optional:
+            raise NotUsed("it does not take such actions") from error
+        raise
+    if isinstance(acted, Finding):
+        if optional:
+            raise NotUsed("it does not take such actions")
+        yield acted
+        return
+    for found in action_fault(name, acted, subject):
+        if name.endswith("Asymmetric") and found.part != "loop":
+            yield fault("asymmetric", share=acted.share)
+        if name.endswith("DiscreteFrom5"):
+            yield fault("from-5", share=acted.share)
+        yield found
+    if name.endswith("Asymmetric"):
+        yield from parts.noise_fault(subject, acted.outcome)

@@ -7,18 +7,25 @@ takes every cut for a death.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from spinup.utils.findings import Finding
 from spinup_lab.probe.calling import Outcome, Subject
 from spinup_lab.probe.environments import EpisodeEnd
-from spinup_lab.probe.report import Fault
-
-__all__ = ["Learned", "diagnose", "learn", "refusal", "value_probes"]
+from spinup_lab.probe.verdict import fault
 
 ENDLESS = ("MaxEpLen", "EpochCut")  # the algorithm itself cuts their episodes
+ENDS_IN_A_CUT = {
+    "Truncation": "a time limit",
+    "TimeLimit": "a time limit",
+    "MaxEpLen": "its own time limit",
+    "EpochCut": "the end of an epoch",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Learned:
     got: dict[float, float]
     want: dict[float, float]
     tolerance: float
-    fault: Fault | None = None  # found without looking at values
+    fault: Finding | None = None  # found without looking at values
     known: bool = True  # whether there were values to look at
 
     @property
@@ -40,11 +47,10 @@ class Learned:
         """Return the observations whose values are wrong."""
         return [o for o, want in self.want.items() if not self.near(o, want)]
 
-    def near(self, obs: float, value: float, tolerance: float | None = None) -> bool:
+    def near(self, obs: float, value: float, tolerance: float = 0.0) -> bool:
         """Return whether the value of `obs` is close to `value`."""
-        limit = self.tolerance if tolerance is None else tolerance
-        got = self.got.get(obs, math.nan)
-        return bool(abs(got - value) <= limit * max(1.0, 0.5 * abs(value)))
+        limit = (tolerance or self.tolerance) * max(1.0, 0.5 * abs(value))
+        return bool(abs(self.got.get(obs, math.nan) - value) <= limit)
 
     def text(self) -> str:
         """Return the wrong values and the right ones."""
@@ -70,38 +76,26 @@ def value_probes(subject: Subject) -> list[str]:
 def learn(subject: Subject, name: str, seed: int, suffix: str = "", **changes: Any) -> Learned:
     """Train in a value probe and read what was learned."""
     changes = {"alpha": 0.02, **changes}  # values without much entropy in them
+    if name == "MaxEpLen":
+        changes["max_ep_len"] = 5
+    if name == "EpochCut":  # epochs so short that most paths end because an epoch does
+        envs = 4 if subject.has("num_envs") else 1
+        # Longer than the 240 steps of a run, and short enough for test episodes, which do not end.
+        changes |= {"steps_per_epoch": 6 * envs, "num_envs": envs, "epochs": 40, "max_ep_len": 250}
     if name in ENDLESS:
-        actions = "Box" if suffix else "Discrete"
-
-        def make() -> EpisodeEnd:
-            return EpisodeEnd(actions, end="none")
-
-        make.__name__ = name
-        changes |= {"max_ep_len": 5} if name == "MaxEpLen" else _short_epochs(subject)
-        outcome = subject.train(make, seed, **changes)
+        make = partial(EpisodeEnd, "Box" if suffix else "Discrete", end="none")
+        outcome = subject.train(make, seed, where=name, **changes)
     else:
         outcome = subject.train(f"{name}{suffix}", seed, **changes)
-    gamma = changes.get("gamma", subject.gamma)
-    return read(outcome, gamma, tolerance=_tolerance(subject, name))
-
-
-def _short_epochs(subject: Subject) -> dict[str, Any]:
-    """Return settings with epochs so short that most paths end because an epoch does."""
-    envs = 4 if subject.has("num_envs") else 1
-    # Longer than the 240 steps of a run, and short enough for test episodes, which do not end.
-    return {"steps_per_epoch": 6 * envs, "num_envs": envs, "epochs": 40, "max_ep_len": 250}
-
-
-def _tolerance(subject: Subject, name: str) -> float:
     tolerance = 0.2 if name in ("Termination", "DeathAtLimit") else 0.12
-    return 1.6 * tolerance if subject.adapter else tolerance
+    return read(outcome, subject.gamma, 1.6 * tolerance if subject.adapter else tolerance)
 
 
 def read(outcome: Outcome, gamma: float, tolerance: float) -> Learned:
     """Compare an outcome's values with the true ones, at all observations that were seen."""
-    fault = refusal(outcome)
-    if fault is not None:
-        return Learned({}, {}, tolerance, fault)
+    refused = refusal(outcome)
+    if refused is not None:
+        return Learned({}, {}, tolerance, refused)
     env: Any = outcome.record.envs[0].unwrapped
     seen: dict[float, Any] = {}
     for step in outcome.record.steps(outcome.num_envs):
@@ -131,160 +125,126 @@ def _read_columns(outcome: Outcome, want: dict[float, float], tolerance: float) 
     return Learned({}, {}, tolerance, known=False)
 
 
-def refusal(outcome: Outcome) -> Fault | None:
+def refusal(outcome: Outcome) -> Finding | None:
     """Return what the environment refused, as a fault."""
     error = outcome.record.refused
     if error is None:
         return None
     if "reset" in str(error).lower():
-        return Fault("episode-ends", "it stepped an episode that was over, without resetting")
-    return Fault("action-bounds", f"the environment refused what was sent: {error}")
+        return fault("never-reset")
+    return fault("refused", error=error)
 
 
 # ---- what the wrong values mean ----------------------------------------------------------------
 
 
-def diagnose(found: dict[str, Learned], subject: Subject) -> Fault:
+def diagnose(found: dict[str, Learned], subject: Subject) -> Finding:
     """Name the part that explains the value probes that failed; at least one did."""
-    failed = [name for name, learned in found.items() if not learned.passed]
-    for name in failed:
-        fault = found[name].fault
-        if fault is not None:
-            return fault
-        if not all(map(math.isfinite, found[name].got.values())):
-            return Fault("value-loss", f"the values of {name} are not finite")
-    first = failed[0]
+    return next(_explanations(found, subject))
+
+
+def _explanations(found: dict[str, Learned], subject: Subject) -> Iterator[Finding]:
+    """Yield what explains the failed probes, the most specific explanation first."""
+    failed = {name: learned for name, learned in found.items() if not learned.passed}
+    for name, learned in failed.items():
+        if learned.fault is not None:
+            yield learned.fault
+        if not all(map(math.isfinite, learned.got.values())):
+            yield fault("values-not-finite", name=name)
+    first = next(iter(failed))
     said = f"in {first}, {found[first].text()}"
-    rules = {"Constant": _constant, "Observation": _observation, "TwoStep": _two_step}
-    if first in rules:
-        return rules[first](found, subject, said)
-    return _ends(found, failed, subject, said)
+    rules = {
+        "Constant": _constant,
+        "Observation": _observation,
+        "TwoStep": _two_step,
+        "Termination": _termination,
+        "Neighbours": _neighbours,
+    }
+    if first in ENDS_IN_A_CUT:
+        yield from _cut(found[first], subject, said, ENDS_IN_A_CUT[first])
+    elif first in rules:
+        yield from rules[first](found, subject, said)
+    elif first == "DeathAtLimit":
+        yield fault("death-is-cut", said=said)
+    yield fault("next-episode", said=said)
 
 
-def _constant(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
+def _constant(found: dict[str, Learned], subject: Subject, said: str) -> Iterator[Finding]:
     got, endless = found["Constant"].got[0.0], 1.0 / (1.0 - subject.gamma)
     cut = found.get("Truncation")
     if got > 0.5 * (1.0 + endless) and (cut is None or cut.got.get(0.0, 0.0) < 1.5 * endless):
-        return Fault(
-            "episode-ends",
-            f"{said}, the value of an episode that never ends: something is bootstrapped after a "
-            "termination, which nothing follows",
-        )
+        yield fault("endless-after-end", said=said)
     if abs(got) < 0.25:
-        return Fault("value-loss", f"{said}: the critic learns nothing")
-    return Fault("value-loss", f"{said}: it does not learn even the simplest value")
+        yield fault("learns-nothing", said=said)
+    yield fault("not-even-simplest", said=said)
 
 
-def _observation(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
+def _observation(found: dict[str, Learned], subject: Subject, said: str) -> Iterator[Finding]:
     low, high = (found["Observation"].got.get(o, math.nan) for o in (-1.0, 1.0))
     # A mean of the two rewards is near 0, but only an activation after the last layer gives 0.0.
     if low == 0.0 or (abs(low) < 0.2 and abs(high - 1.0) < 0.2):
-        return Fault("value-loss", f"{said}: the critic cannot return negative values")
+        yield fault("never-negative", said=said)
     if abs(high - low) < 0.6:
         ends = found.get("Termination")
         if ends is not None and ends.passed:  # its rewards are all the same
-            return Fault(
-                "replay" if subject.kind != "on" else "loop",
-                f"{said}, while values are right where all rewards are equal: rewards are paired "
-                "with the observations of other steps",
-            )
-        return Fault(
-            "value-loss",
-            f"{said}: the critic learns the mean of all observations, as when a column minus a row "
-            "becomes a matrix",
-        )
-    return Fault("value-loss", f"{said}: the values do not follow the observation")
+            yield fault("mixed-rows", "replay" if subject.kind != "on" else "", said=said)
+        yield fault("mean-of-all", said=said)
+    yield fault("not-by-observation", said=said)
 
 
-def _two_step(found: dict[str, Learned], subject: Subject, said: str) -> Fault:
+def _two_step(found: dict[str, Learned], subject: Subject, said: str) -> Iterator[Finding]:
     gamma, learned = subject.gamma, found["TwoStep"]
     first, last = learned.got.get(0.0, math.nan), learned.got.get(1.0, math.nan)
     on_policy = subject.kind == "on"
     if not learned.near(1.0, 1.0):
         if last > 1.0:
-            return Fault(
-                "episode-ends", f"{said}: something is added after the termination of an episode"
-            )
+            yield fault("added-after-end", said=said)
         ends = found.get("Termination")
         if ends is not None and ends.got and max(ends.got.values()) - min(ends.got.values()) < 0.4:
-            return Fault(
-                "loop",
-                f"{said}, and in Termination all values are the same: learning sees only the first "
-                "observation of an episode, which is not advanced",
-            )
-        return Fault("returns" if on_policy else "replay", f"{said}: the last reward is misplaced")
+            yield fault("not-advanced", said=said)
+        yield fault("last-misplaced", "" if on_policy else "replay", said=said)
     if learned.near(0.0, 1.0):
-        return Fault("returns", f"{said}: the later reward is not discounted")
+        yield fault("undiscounted", said=said)
     if learned.near(0.0, gamma**2, 0.08) and not learned.near(0.0, 0.0, 0.05):
-        return Fault("returns", f"{said}: the later reward is discounted twice")
+        yield fault("discounted-twice", said=said)
     if on_policy:
-        return Fault("returns", f"{said}: the later reward is not credited as it should be")
+        yield fault("not-credited", said=said)
     near = found.get("Neighbours")
     own = near.got.get(0.5, math.nan) if near is not None else math.nan
     if abs(own - 2.0 / (1.0 - gamma)) < 0.3:
-        return Fault(
-            "replay",
-            f"{said}, and in Neighbours the first step bootstraps from itself: the stored next "
-            "observation is the current one",
-        )
+        yield fault("own-successor", said=said)
     if abs(first) < 0.02 and abs(own - 2.0) < 0.05:
-        return Fault("value-loss", f"{said}: the value of the next observation is left out")
-    return Fault(
-        "targets",
-        f"{said}, although the value of the last observation is right: what the critic learns does "
-        "not reach its target network",
-    )
+        yield fault("no-next-value", said=said)
+    yield fault("not-followed", said=said)
 
 
-def _ends(found: dict[str, Learned], failed: list[str], subject: Subject, said: str) -> Fault:
-    gamma = subject.gamma
-    cuts = {"Truncation", "TimeLimit", "MaxEpLen", "EpochCut"}
+def _cut(learned: Learned, subject: Subject, said: str, limit: str) -> Iterator[Finding]:
+    gamma, value = subject.gamma, learned.got.get(0.0, math.nan)
     # A cut taken for a death: between the mean of the returns and the one-step fixed point.
     mean = sum((1 - gamma ** (5 - t)) / (1 - gamma) for t in range(5)) / 5
-    one_step = 1 / (1 - 0.8 * gamma)
-    first = failed[0]
-    value = found[first].got.get(0.0, math.nan)
-    if first in cuts:
-        if mean - 0.1 < value < max(one_step, mean) + 0.1:
-            who = {"MaxEpLen": "its own time limit", "EpochCut": "the end of an epoch"}
-            what = who.get(first, "a time limit")
-            return Fault("episode-ends", f"{said}: {what} is taken for a death")
-        if value > 1.15 / (1 - gamma) or not math.isfinite(value):
-            return Fault("episode-ends", f"{said}: too much is bootstrapped where episodes are cut")
-        return Fault("episode-ends", f"{said}: the wrong value is bootstrapped at a cut")
-    if first == "Termination":
-        worst = found[first].wrong()
-        last, several = max(found[first].want), subject.given.get("n_step", 1)
-        if last not in worst:
-            return Fault(
-                "returns" if subject.kind == "on" or several > 1 else "value-loss",
-                f"{said}, while the last step's value is right: rewards of later steps are summed "
-                "or discounted wrongly",
-            )
-        if all(found[first].got[o] > found[first].want[o] for o in worst):
-            return Fault("episode-ends", f"{said}: something is bootstrapped after a termination")
-        return Fault(
-            "returns" if subject.kind == "on" else "value-loss",
-            f"{said}: values several steps before the end are wrong",
-        )
-    if first == "DeathAtLimit":
-        return Fault(
-            "episode-ends",
-            f"{said}: a termination on the very step of the time limit is taken for a cut",
-        )
-    if first == "Neighbours":
-        got = found[first].got
-        last = got.get(1.0, 0.0) - got.get(-1.0, 0.0)
-        if abs(last) < 1.0:
-            return Fault(
-                "replay" if subject.kind != "on" else "loop",
-                f"{said}: the rewards of last steps are those of another episode",
-            )
-        return Fault("episode-ends", f"{said}: one episode's rewards leak into another's values")
-    return Fault(
-        "episode-ends",
-        f"{said}: at a cut, the value of the next episode's first observation is bootstrapped",
-    )
+    if mean - 0.1 < value < max(1 / (1 - 0.8 * gamma), mean) + 0.1:
+        yield fault("cut-is-death", said=said, limit=limit)
+    if value > 1.15 / (1 - gamma) or not math.isfinite(value):
+        yield fault("too-much-at-cut", said=said)
+    yield fault("wrong-at-cut", said=said)
+
+
+def _termination(found: dict[str, Learned], subject: Subject, said: str) -> Iterator[Finding]:
+    learned, on_policy = found["Termination"], subject.kind == "on"
+    worst = learned.wrong()
+    if max(learned.want) not in worst:
+        several = on_policy or subject.given.get("n_step", 1) > 1
+        yield fault("later-steps", "" if several else "value-loss", said=said)
+    if all(learned.got[o] > learned.want[o] for o in worst):
+        yield fault("after-end", said=said)
+    yield fault("several-steps", "" if on_policy else "value-loss", said=said)
+
+
+def _neighbours(found: dict[str, Learned], subject: Subject, said: str) -> Iterator[Finding]:
+    got = found["Neighbours"].got
+    if abs(got.get(1.0, 0.0) - got.get(-1.0, 0.0)) < 1.0:
+        yield fault("others-last", "replay" if subject.kind != "on" else "", said=said)
+    yield fault("leaks", said=said)
 
 
 def _finite(x: float) -> float:

@@ -17,6 +17,7 @@ from spinup.envs import make_env, space_from_json
 from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.utils.errors import SpinupError
+from tests.helpers.odd import Odd
 
 ALGOS = list(registry.algorithms())
 ON_POLICY = [row.name for row in registry.ROWS if row.on_policy]
@@ -451,26 +452,12 @@ def test_dict_and_image_observations_and_workers_train(train, algo):
         "Discrete": spaces.Discrete(3, start=4),
     }
     known = registry.get(algo).action_spaces
-
-    class Odd(gym.Env):
-        action_space = next(space for kind, space in kinds.items() if kind in known)
-
-        def __init__(self, space):
-            self.observation_space = space
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.observation_space.seed(seed)
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            assert self.action_space.contains(action)
-            return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
+    action_space = next(space for kind, space in kinds.items() if kind in known)
 
     image = spaces.Box(0, 255, (3, 3, 1), np.uint8)
     keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
     for space, vector in ((image, "sync"), (keyed, "sync"), (keyed, "async")):
-        run = train(algo, lambda space=space: Odd(space), num_envs=2, vector=vector)
+        run = train(algo, lambda space=space: Odd(space, action_space), num_envs=2, vector=vector)
         loss = "LossPi" if registry.get(algo).on_policy else "LossQ"
         assert math.isfinite(run.rows[0][loss]) and run.rows[0]["EpLen"] == 20
 

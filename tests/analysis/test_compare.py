@@ -1,11 +1,7 @@
 """Comparing algorithms: what is read, what is concluded, and what the figures show."""
 
-import importlib.util
 import json
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from statistics import NormalDist
 
@@ -16,17 +12,11 @@ from matplotlib.figure import Figure
 from spinup.analysis import compare, compare_figures, comparison, stats
 from spinup.analysis.comparison import compare_scores, more_seeds
 from spinup.utils.errors import SpinupError
+from tests.helpers.bomb import Bomb
+from tests.helpers.processes import environment, run_python
+from tests.helpers.svg_reader import SvgFigure
 
 ROOT = Path(compare.__file__).resolve().parents[2]
-
-
-def svg_figure(path, axes=1):
-    spec = importlib.util.spec_from_file_location(
-        "svg_reader", Path(__file__).with_name("svg_reader.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.SvgFigure(path, axes)
 
 
 def write_run(folder, returns, env="Hopper-v5", exp_name=None, step=1000, config=None):
@@ -320,14 +310,10 @@ def test_the_environment_is_that_of_the_config(tmp_path, config, env):
 
 
 def test_broken_runs_are_named_and_nothing_is_executed(tmp_path, capsys):
-    class Bomb:
-        def __reduce__(self):
-            return open, (str(tmp_path / "executed"), "w")
-
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
     bad = write_run(tmp_path / "a" / "Ant-v5" / "bad_s9", [1.0])
     for name in ("progress.txt", "config.json"):
-        (bad / name).write_bytes(pickle.dumps(Bomb()))
+        (bad / name).write_bytes(pickle.dumps(Bomb(tmp_path / "executed")))
     going = write_run(tmp_path / "b" / "Ant-v5" / "going_s9", [3.0] * 5, "Ant-v5", "b-Ant-v5")
     with open(going / "progress.txt", "a") as file:
         file.write("6000\t1")
@@ -463,7 +449,7 @@ def test_the_figure_shows_the_numbers(three, tmp_path):
     found = numbers([*three, "--save", out], tmp_path)
     names = ["ppo", "td3", "sac"]
     for axes, key, line in ((4, "profiles", "share"), (5, "efficiency", "iqm")):
-        figure = svg_figure(out, axes)
+        figure = SvgFigure(out, axes)
         assert figure.legend() == {"ppo": 0, "td3": 1, "sac": 2}
         for i, name in enumerate(names):
             data = found[key]["algorithms"][name]
@@ -478,15 +464,15 @@ def test_the_figure_shows_the_numbers(three, tmp_path):
             else:  # of 201 points those on a straight line are left out; none may be off it
                 np.testing.assert_allclose(drawn_x[[0, -1]], x[[0, -1]], atol=1e-3)
                 np.testing.assert_allclose(np.interp(drawn_x, x, data[line]), drawn_y, atol=0.02)
-    assert {"Share of runs above τ", "Normalized score τ"} <= set(svg_figure(out, 4).texts())
-    assert "Environment steps" in svg_figure(out, 5).texts()
+    assert {"Share of runs above τ", "Normalized score τ"} <= set(SvgFigure(out, 4).texts())
+    assert "Environment steps" in SvgFigure(out, 5).texts()
 
 
 def test_algorithms_may_have_any_name(tmp_path):
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("tau", "unit")]
     found = numbers([*dirs, "--save", tmp_path / "o.svg"], tmp_path)
     assert list(found["profiles"]["algorithms"]) == ["tau", "unit"]
-    assert svg_figure(tmp_path / "o.svg", 4).legend() == {"tau": 0, "unit": 1}
+    assert SvgFigure(tmp_path / "o.svg", 4).legend() == {"tau": 0, "unit": 1}
 
 
 @pytest.mark.parametrize("x", [{"e": 1000.0, "f": 1000.0}, {"e": 1000.0, "f": 1005.0}])
@@ -610,13 +596,9 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
 
 def test_it_runs_as_a_module_without_a_display(tmp_path):
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
-    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    env.update(PYTHONPATH=str(ROOT), MPLBACKEND="TkAgg")
-    command = [sys.executable, "-m", "spinup.analysis.compare", *dirs]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    env = {k: v for k, v in environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    env["MPLBACKEND"] = "TkAgg"
+    done = run_python("-m", "spinup.analysis.compare", *dirs, cwd=tmp_path, env=env)
     assert (tmp_path / "spinup-compare.png").read_bytes().startswith(b"\x89PNG")
     assert done.stderr == "compare: there is no display, so the figure is written to a file.\n"
     assert "Too few seeds to distinguish" in done.stdout

@@ -2,25 +2,20 @@
 
 import json
 import shutil
-import sys
 
 import pytest
 
+from benchmarks import bench, bench_page, ppo_study, screen
 
-@pytest.fixture
-def bench(repo_root, monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(repo_root / "benchmarks"))
-    import bench
-    import bench_page
 
+@pytest.fixture(autouse=True)
+def no_results_yet(monkeypatch, tmp_path):
+    read = bench.read
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
-    monkeypatch.setattr(bench_page, "read", lambda algo, env: bench.read(algo, env, tmp_path))
-    yield bench
-    for name in ("bench", "bench_page", "learn"):
-        sys.modules.pop(name, None)
+    monkeypatch.setattr(bench_page, "read", lambda algo, env: read(algo, env, tmp_path))
 
 
-def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
+def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps():
     for algo, (envs, seeds) in bench.TABLE.items():
         for env in envs:
             config = bench.settings(algo, env, bench.STEPS)
@@ -38,7 +33,7 @@ def test_every_row_has_a_preset_whose_epochs_fill_a_million_steps(bench):
     assert bench.digest("vpg", "Hopper-v5", 10**6) == bench.digest("vpg", "Ant-v5", 10**6)
 
 
-def test_a_try_trains_and_plays_and_leaves_the_results_alone(bench, tmp_path, capsys):
+def test_a_try_trains_and_plays_and_leaves_the_results_alone(tmp_path, capsys):
     words = ["vpg", "--env=Hopper-v5", "--seeds=1", "--steps=2000", "--workers=1"]
     words.append(f"--data_dir={tmp_path / 'data'}")
     assert bench.main(words) == 0
@@ -58,7 +53,7 @@ def test_a_try_trains_and_plays_and_leaves_the_results_alone(bench, tmp_path, ca
     assert again["runs"][0]["return"] == 1.5
 
 
-def test_a_kept_policy_plays_and_names_no_folder_of_this_machine(bench, tmp_path):
+def test_a_kept_policy_plays_and_names_no_folder_of_this_machine(tmp_path):
     from spinup import vpg_pytorch
     from spinup.policies.loading import load_policy_and_env
 
@@ -72,9 +67,7 @@ def test_a_kept_policy_plays_and_names_no_folder_of_this_machine(bench, tmp_path
     assert env.action_space.contains(get_action(env.reset(seed=0)[0]))
 
 
-def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
-    import bench_page
-
+def test_the_page_has_ours_the_target_and_theirs(tmp_path):
     returns = (3000.0, 1000.0, 2000.0, 2100.0, 1900.0)
     runs = [{"seed": 100 + i, "return": r, "train_seconds": 300} for i, r in enumerate(returns)]
     row = {
@@ -100,9 +93,7 @@ def test_the_page_has_ours_the_target_and_theirs(bench, tmp_path):
     assert "\n| Hopper-v5 |" not in bench_page.page()
 
 
-def test_the_study_shows_no_run_of_a_variant_that_has_changed(bench, tmp_path):
-    import ppo_study
-
+def test_the_study_shows_no_run_of_a_variant_that_has_changed(tmp_path):
     path = tmp_path / "study.json"
     settings = ppo_study.changed("original", 300_000)
     assert settings["epochs"] == 150 and settings["ac_kwargs"]["log_std_init"] == -0.5
@@ -116,9 +107,7 @@ def test_the_study_shows_no_run_of_a_variant_that_has_changed(bench, tmp_path):
     assert line.startswith("| original |") and line.endswith("| **150** (100, 200) |")
 
 
-def test_the_study_names_a_run_by_its_arguments(bench, tmp_path):
-    import ppo_study
-
+def test_the_study_names_a_run_by_its_arguments(tmp_path):
     path = tmp_path / "study.json"
     run = {"env": "Hopper-v5", "seed": 10, "steps": 10**6, "return": 1.0}
     settings = ppo_study.changed("eight-envs", 10**6)
@@ -131,10 +120,7 @@ def test_the_study_names_a_run_by_its_arguments(bench, tmp_path):
     assert all(config not in every[:i] for i, config in enumerate(every))
 
 
-def test_screening_stops_early_and_names_a_run_by_its_arguments(bench, tmp_path, capsys):
-    import ppo_study
-    import screen
-
+def test_screening_stops_early_and_names_a_run_by_its_arguments(tmp_path, capsys):
     run = screen.train("trpo", "Hopper-v5", {"gamma": 0.9}, 20, 2000, tmp_path)
     assert run["steps"] == 2000 and run["settings"]["epochs"] == 500  # of a million steps
     assert run["settings"]["gamma"] == 0.9
@@ -152,11 +138,7 @@ def test_screening_stops_early_and_names_a_run_by_its_arguments(bench, tmp_path,
 
 
 def test_the_page_is_the_one_that_the_data_gives(repo_root, monkeypatch):
-    monkeypatch.syspath_prepend(str(repo_root / "benchmarks"))
-    for name in ("bench", "bench_page", "learn"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    import bench_page
-
+    monkeypatch.undo()  # the results that are kept
     assert bench_page.PAGE.read_text(encoding="utf-8") == bench_page.page(), "run bench.py --page"
     found = bench_page.results()  # only rows of today's presets
     kept = {path.stem for path in (repo_root / "benchmarks/results/bench").glob("*.json")}

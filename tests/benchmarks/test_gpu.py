@@ -1,27 +1,24 @@
 """The script that checks runs on a GPU: the same comparisons, here on the CPU."""
 
-import importlib.util
 import json
 
 import pytest
 
-
-@pytest.fixture
-def gpu(repo_root, monkeypatch):
-    spec = importlib.util.spec_from_file_location("gpu", repo_root / "benchmarks" / "gpu.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setitem(module.FEW, "device", "cpu")
-    monkeypatch.setitem(module.FEW, "steps_per_epoch", 100)
-    return module
+from benchmarks import gpu
 
 
-def test_equal_runs_pass(gpu, capsys):
+@pytest.fixture(autouse=True)
+def few_steps_here(monkeypatch):
+    monkeypatch.setitem(gpu.FEW, "device", "cpu")
+    monkeypatch.setitem(gpu.FEW, "steps_per_epoch", 100)
+
+
+def test_equal_runs_pass(capsys):
     assert gpu.check(["td3"], compiled=False) == 0
     assert "twice True, resumed True" in capsys.readouterr().out
 
 
-def test_a_run_that_differs_is_noticed(gpu, capsys, monkeypatch):
+def test_a_run_that_differs_is_noticed(capsys, monkeypatch):
     train, seeds = gpu.train, iter(range(9))
 
     def another_seed(algo, env, **settings):
@@ -32,7 +29,7 @@ def test_a_run_that_differs_is_noticed(gpu, capsys, monkeypatch):
     assert "twice True, resumed False" in capsys.readouterr().out
 
 
-def test_every_row_has_a_figure_and_a_documented_target(gpu, repo_root):
+def test_every_row_has_a_figure_and_a_documented_target(repo_root):
     saved = json.loads((repo_root / "benchmarks" / "results" / "gpu.json").read_text())
     assert set(saved["rows"]) <= set(gpu.ROWS)
     page = (repo_root / "docs" / "gpu.md").read_text()

@@ -1,19 +1,9 @@
 """The learning gates: what is kept of them."""
 
-import importlib.util
-
-import pytest
+from benchmarks import learn
 
 
-@pytest.fixture(scope="module")
-def learn(repo_root):
-    spec = importlib.util.spec_from_file_location("learn", repo_root / "benchmarks" / "learn.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_runs_of_another_preset_do_not_stay_beside_a_new_result(learn):
+def test_runs_of_another_preset_do_not_stay_beside_a_new_result():
     fresh = {"returns": [1.0], "hyperparameters": {"gamma": 0.9}}
     compiled = {"returns": [2.0], "hyperparameters": {"gamma": 0.9, "compile": True}}
     row = {"returns": [0.0], "hyperparameters": {"gamma": 0.9}}
@@ -26,7 +16,7 @@ def test_runs_of_another_preset_do_not_stay_beside_a_new_result(learn):
     assert learn.merged(row, other, None) == other
 
 
-def test_a_row_passes_by_its_median_and_its_worst_seed(learn):
+def test_a_row_passes_by_its_median_and_its_worst_seed():
     assert learn.verdict([500, 480, 290], 475, 500) == {"pass": True, "stretch": False}
     assert not learn.verdict([500, 480, 284], 475, 500)["pass"]  # below 60 % of 475
     assert not learn.verdict([500, 470, 470], 475, 400)["pass"]

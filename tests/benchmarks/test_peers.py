@@ -1,6 +1,5 @@
 """The comparison with other libraries: what it counts, starts and concludes. Installs nothing."""
 
-import importlib.util
 import io
 import json
 import sys
@@ -12,16 +11,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import peers
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def peers():
-    path = ROOT / "benchmarks" / "peers.py"
-    spec = importlib.util.spec_from_file_location("peers", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 ALGOS = ("sac", "td3", "ddpg", "dqn")
@@ -32,7 +24,7 @@ def rows(*seconds):
 
 
 @pytest.fixture
-def reports(peers):
+def reports():
     """Three rounds, in which the median of the ratios is not the ratio of the medians."""
     every = {side: rows(3.0, 3.0, 3.0) for side in peers.SIDES}
     return every | {"ours, 2 threads": rows(1.0, 2.0, 4.0), "SB3": rows(9.0, 5.0, 6.0)}
@@ -47,7 +39,7 @@ def result_of(peers, reports):
 # ------------------------------------------------------------------------------------------ slices
 
 
-def test_the_turnstile_lets_the_warm_up_and_whole_slices_through(peers, monkeypatch):
+def test_the_turnstile_lets_the_warm_up_and_whole_slices_through(monkeypatch):
     monkeypatch.setattr(peers, "WARM_UP", 3)
     monkeypatch.setattr(sys, "stdin", io.StringIO("go\ngo\n"))
     report = io.StringIO()
@@ -63,7 +55,7 @@ def test_the_turnstile_lets_the_warm_up_and_whole_slices_through(peers, monkeypa
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_a_slice_holds_the_same_work_every_time(peers, algo):
+def test_a_slice_holds_the_same_work_every_time(algo):
     settings = peers.SETTINGS[algo]
     period = settings.get("target_every", settings["every"])
     assert settings["slice"] % period == 0 and peers.WARM_UP % settings["every"] == 0
@@ -72,7 +64,7 @@ def test_a_slice_holds_the_same_work_every_time(peers, algo):
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_the_sizes_are_those_of_the_environment(peers, algo):
+def test_the_sizes_are_those_of_the_environment(algo):
     settings = peers.SETTINGS[algo]
     env = gym.make(settings["env"])
     act = env.action_space
@@ -89,7 +81,7 @@ def test_the_sizes_are_those_of_the_environment(peers, algo):
         *(pytest.param("ours", algo, marks=pytest.mark.slow) for algo in ALGOS if algo != "dqn"),
     ],
 )
-def test_our_side_trains_with_the_settings(peers, side, algo, monkeypatch):
+def test_our_side_trains_with_the_settings(side, algo, monkeypatch):
     monkeypatch.setattr(peers, "WARM_UP", 60)
     monkeypatch.setattr(peers, "RANDOM_STEPS", 10)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -108,7 +100,7 @@ def test_our_side_trains_with_the_settings(peers, side, algo, monkeypatch):
 # ----------------------------------------------------------------------------------------- workers
 
 
-def test_each_library_runs_in_its_own_environment_with_its_own_threads(peers):
+def test_each_library_runs_in_its_own_environment_with_its_own_threads():
     script = str(ROOT / "benchmarks" / "peers.py")
     theirs = str(ROOT / ".venv-peers" / "bin" / "python")
     ours = [sys.executable, script, "sac", "--worker", "ours"]
@@ -119,7 +111,7 @@ def test_each_library_runs_in_its_own_environment_with_its_own_threads(peers):
     assert tf1[0] == ours[0] and tf1[-4:] == ["--worker", "tf1", "--threads", "1"]
 
 
-def test_no_environment_variable_says_how_many_threads_to_use(peers):
+def test_no_environment_variable_says_how_many_threads_to_use():
     told = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "active"}
     told |= {"XLA_FLAGS": "--x", "JAX_PLATFORMS": "cuda", "PATH": "/bin"}
     kept = peers.default_environment(told)
@@ -129,7 +121,7 @@ def test_no_environment_variable_says_how_many_threads_to_use(peers):
 # ----------------------------------------------------------------------------------------- figures
 
 
-def test_figures_are_medians_over_the_rounds(peers, reports):
+def test_figures_are_medians_over_the_rounds(reports):
     row = peers.summary("sac", reports, {"1": 100.0, "2": 200.0})
     assert row["ms_per_step"]["ours, 2 threads"] == 2.0  # 2 s per slice of 1000 steps
     assert row["cores_busy"]["ours, 2 threads"] == 1.5
@@ -142,28 +134,28 @@ def test_figures_are_medians_over_the_rounds(peers, reports):
 
 
 @pytest.mark.parametrize("better", ["ours, 1 thread", "ours, 2 threads"])
-def test_the_target_refers_to_our_better_number_of_threads(peers, reports, better):
+def test_the_target_refers_to_our_better_number_of_threads(reports, better):
     every = {side: rows(3.0, 3.0, 3.0) for side in peers.OURS}
     row = peers.summary("sac", reports | every | {better: rows(2.0, 2.0, 2.0)}, {"1": 1.0})
     found = peers.faster_than("SB3", row)
     assert found == {"ours": better, "median": 3.0, "rounds": [4.5, 2.5, 3.0]}
 
 
-def test_a_missed_target_is_said(peers, reports):
+def test_a_missed_target_is_said(reports):
     assert peers.misses(result_of(peers, reports)) == []
     slow = reports | {"SB3": rows(1.9, 3.8, 7.6)}
     said = peers.misses(result_of(peers, slow))
     assert said == ["sac (ours, 2 threads): 1.90 times as fast as Stable-Baselines3 < 2.0"]
 
 
-def test_the_table_has_every_side(peers, reports):
+def test_the_table_has_every_side(reports):
     head, _, line = peers.tables(result_of(peers, reports)).splitlines()[2:5]
     assert len(head.split("|")) == len(line.split("|"))
     assert line.startswith("| sac | 3 (1.5) | 2 (1.5) | 6 (1.5) | 3 (1.5) |")
     assert "| 2.50 (1.50 to 9.00), target 2.0 |" in line
 
 
-def test_the_page_quotes_the_saved_figures(peers):
+def test_the_page_quotes_the_saved_figures():
     page = peers.PAGE.read_text(encoding="utf-8")
     quoted = page.split(peers.BEGIN)[1].split(peers.END)[0].strip()
     saved = peers.RESULT.read_text(encoding="utf-8") if peers.RESULT.exists() else None
@@ -181,7 +173,7 @@ def sweep_of(peers, **changes):
     return rest | {"algorithms": {"sac": row}}
 
 
-def test_a_sweep_counts_the_steps_of_one_of_two_runs(peers):
+def test_a_sweep_counts_the_steps_of_one_of_two_runs():
     result = sweep_of(peers, SB3=[[12.0, 8.0], [11.0, 11.0], [15.0, 15.0]])
     row = result["algorithms"]["sac"]
     assert row["steps_per_second"]["ours"] == 200 and row["rounds"]["ours"] == [200, 200, 100]
@@ -192,13 +184,13 @@ def test_a_sweep_counts_the_steps_of_one_of_two_runs(peers):
     assert line.startswith("| sac | 200 | 200 | 91 | 200 | 2.00 (1.50 to 2.20), target 2.0 |")
 
 
-def test_a_sweep_that_misses_a_target_says_so(peers):
+def test_a_sweep_that_misses_a_target_says_so():
     said = peers.sweep_misses(sweep_of(peers, SBX=[[4.0, 4.0], [4.5, 4.5], [9.0, 9.0]]))
     want = [("1.00", "SB3", 2.0), ("0.90", "SBX", 1.0)]
     assert said == [f"sac (sweep): {x} times as fast as {peer} < {t}" for x, peer, t in want]
 
 
-def test_the_runs_of_a_sweep_have_a_core_and_a_thread_each(peers, monkeypatch, tmp_path):
+def test_the_runs_of_a_sweep_have_a_core_and_a_thread_each(monkeypatch, tmp_path):
     started = []
 
     class Process:
@@ -225,7 +217,7 @@ def test_the_runs_of_a_sweep_have_a_core_and_a_thread_each(peers, monkeypatch, t
 
 
 @pytest.mark.parametrize("part", ["sweep", "alone"])
-def test_saving_one_kind_of_figures_keeps_the_other(peers, reports, monkeypatch, tmp_path, part):
+def test_saving_one_kind_of_figures_keeps_the_other(reports, monkeypatch, tmp_path, part):
     monkeypatch.setattr(peers, "RESULT", tmp_path / "peers.json")
     monkeypatch.setattr(peers, "PAGE", tmp_path / "README.md")
     (tmp_path / "README.md").write_text(f"before\n{peers.BEGIN}\n{peers.END}\nafter\n")
@@ -256,7 +248,7 @@ def count(function):
     return counter.get_total_flops()
 
 
-def test_the_operations_of_a_network_are_those_that_torch_counts(peers):
+def test_the_operations_of_a_network_are_those_that_torch_counts():
     sizes, batch = (5, 8, 6, 3), 7
     net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
     x = torch.randn(batch, 5)
@@ -267,7 +259,7 @@ def test_the_operations_of_a_network_are_those_that_torch_counts(peers):
     assert carried == count(lambda: net(x.requires_grad_()).sum().backward())
 
 
-def test_the_operations_of_an_update_are_those_counted_by_hand(peers, monkeypatch):
+def test_the_operations_of_an_update_are_those_counted_by_hand(monkeypatch):
     tiny = {"sizes": (2, 3, 1), "batch": 1}  # policy 2-3-1 (SAC: 2-3-2), critics 3-3-1
     monkeypatch.setattr(peers, "SETTINGS", dict.fromkeys(ALGOS, tiny))
     fit_q, fit_pi, judge = 24 + 24 + 6, 18 + 18 + 6, 24 + 12  # judge: one of three inputs

@@ -1,30 +1,20 @@
 """The measure of the bug zoo: its recipes are valid, its counts right, its page up to date."""
 
-import importlib.util
 import inspect
 
-import pytest
-
+from benchmarks import zoo
 from spinup import registry
 from spinup.envs import make_env
 from spinup_lab import bugs as mutants
 
 
-@pytest.fixture(scope="module")
-def zoo(repo_root):
-    spec = importlib.util.spec_from_file_location("measure", repo_root / "benchmarks" / "zoo.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_is_that_of_the_results(zoo):
+def test_the_page_is_that_of_the_results():
     assert zoo.PAGE.read_text(encoding="utf-8") == zoo.page(zoo.results()), (
         "run python benchmarks/zoo.py --table"
     )
 
 
-def test_every_mutant_can_be_trained_and_tested(zoo):
+def test_every_mutant_can_be_trained_and_tested():
     made = {}
     for mutant in zoo.everything().values():
         recipe = zoo.recipe(mutant)
@@ -39,7 +29,7 @@ def test_every_mutant_can_be_trained_and_tested(zoo):
         assert all((zoo.ROOT / file).exists() for file in (*near, *wider))
 
 
-def test_counts_need_a_measure_and_the_right_part(zoo):
+def test_counts_need_a_measure_and_the_right_part():
     part = mutants.find("pg-sign").part
     found = {"noticed": True, "by": ["S1"], "part": part, "sentence": ""}
     data = {"mutants": {"pg-sign": {"doctor": found, "probe": {"noticed": False}}}}

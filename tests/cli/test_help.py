@@ -2,8 +2,6 @@
 
 import importlib
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ from spinup import registry, run
 from spinup.cli.flags import ALIASES, RUN_KEYS, arguments, explanations
 from spinup.runs.arguments.domains import Number
 from spinup.runs.arguments.table import ARGUMENTS
+from tests.helpers.processes import run_python
 
 # Numbers that have no usual range: what suits depends on the machine or on taste.
 NO_RANGE = {"seed", "save_freq", "shards", "num_threads", "target_entropy"}
@@ -122,7 +121,6 @@ def test_the_overview_imports_no_framework():
         "import sys; from spinup import run; assert run.main(['help']) == 0; "
         "assert not {'torch', 'gymnasium', 'matplotlib', 'ray'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code)
     for tool in run.TOOLS:
         assert f"\n  {tool} " in done.stdout

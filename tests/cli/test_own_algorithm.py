@@ -17,6 +17,7 @@ from spinup import SpinupError, registry
 from spinup.cli.main import main, overview
 from spinup.cli.new import write
 from spinup.policies.loading import load_policy_and_env
+from tests.helpers.processes import run_python
 
 ROOT = Path(spinup.__file__).parents[1]
 # As the installed command does it: the working directory is not on the path.
@@ -87,19 +88,12 @@ def test_a_separate_package_trains_is_tested_and_resumes(tmp_path):
     assert len(lines) == 4
     assert json.loads((run / "config.json").read_text())["algo"] == "mine_a"
     assert "AverageEpRet" in spinup_(f"test_policy {run} -nr -n 2")
-    other = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "mine_a")],
-        env=env,
-        cwd=where,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path / "mine_a"]
+    other = run_python(*words, expect=None, cwd=where, env=env)
     assert "3 passed" in other.stdout, other.stdout  # the test that was written with it
     # next to the folder, which has the same name as the package
     spinup_(f"mine_a {tiny} --epochs 1 --seed 0 10 --num_workers 2", cwd=tmp_path)
-    program = [sys.executable, "-m", "mine_a.mine_a", "--epochs", "1", "--steps", "60"]
-    subprocess.run(program, env=env, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    run_python("-m", "mine_a.mine_a", "--epochs", "1", "--steps", "60", cwd=tmp_path, env=env)
 
 
 def test_an_editable_install_adds_the_folder_to_the_path(tmp_path):
@@ -108,7 +102,7 @@ def test_an_editable_install_adds_the_folder_to_the_path(tmp_path):
     code = "from setuptools import build_meta; print(build_meta.build_editable('wheel'))"
     project = tmp_path / "mine_f"
     (project / "wheel").mkdir()
-    subprocess.run([sys.executable, "-c", code], cwd=project, check=True, capture_output=True)
+    run_python("-c", code, cwd=project)
     (wheel,) = (project / "wheel").glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
         (added,) = (name for name in content.namelist() if "dist-info" not in name)
@@ -363,4 +357,4 @@ def test_importing_spinup_reads_no_metadata():
         "import sys, spinup, spinup.registry as r; r.resolve('ppo'); spinup.SpinupError\n"
         "assert 'importlib.metadata' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    run_python("-c", code)

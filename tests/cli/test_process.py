@@ -11,6 +11,7 @@ import time
 import pytest
 
 from spinup.cli.main import main
+from tests.helpers.processes import SECONDS
 
 TINY = "--steps 100 --hid 4 --train_pi_iters 1 --train_v_iters 1"
 
@@ -77,7 +78,7 @@ def rows(path):
 def test_an_environment_of_a_module_is_made_with_its_arguments(start, tmp_path):
     line = f"ppo --env my_envs:Mine-v0 --env_kwargs:goal 7 --epochs 1 {TINY}"
     job = start(line)
-    out, err = job.communicate(timeout=150)
+    out, err = job.communicate(timeout=SECONDS)
     assert job.returncode == 0, err
     assert out.count(f"REGISTERED IN {job.pid}") == 1
     header, row = rows(tmp_path / "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0/progress.txt")
@@ -88,17 +89,17 @@ def test_an_environment_of_a_module_is_made_with_its_arguments(start, tmp_path):
     play = f"test_policy {run} -nr -n 2"
     for line in (f"{play} --env my_envs:Mine-v0", f"{play} --trust-pickle"):
         job = start(line)
-        out, err = job.communicate(timeout=150)
+        out, err = job.communicate(timeout=SECONDS)
         assert job.returncode == 0, err
     job = start(play)
-    out, err = job.communicate(timeout=150)
+    out, err = job.communicate(timeout=SECONDS)
     assert job.returncode == 2 and "--env" in err and "REGISTERED" not in out
 
 
 def test_workers_import_the_module_too(start, tmp_path):
     line = f"ppo --env my_envs:Mine-v0 --seed 0 1 --num_workers 2 --epochs 1 {TINY}"
     job = start(line)
-    _, err = job.communicate(timeout=150)
+    _, err = job.communicate(timeout=SECONDS)
     assert job.returncode == 0, err
     for seed in (0, 1):
         path = tmp_path / f"data/cmd_ppo_pytorch/cmd_ppo_pytorch_s{seed}/progress.txt"
@@ -107,7 +108,9 @@ def test_workers_import_the_module_too(start, tmp_path):
 
 def test_a_debugger_reads_from_the_terminal(start):
     job = start(f"ppo --env my_envs:Mine-v0 --env_kwargs:trouble stop --epochs 1 {TINY}")
-    out, err = job.communicate("p answer * 10\nimport os\np ('pid', os.getpid())\nc\n", timeout=150)
+    out, err = job.communicate(
+        "p answer * 10\nimport os\np ('pid', os.getpid())\nc\n", timeout=SECONDS
+    )
     assert job.returncode == 0, err
     assert "(Pdb) 420\n" in out and f"('pid', {job.pid})" in out
     assert "This run is in data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0." in out
@@ -115,7 +118,7 @@ def test_a_debugger_reads_from_the_terminal(start):
 
 def test_an_exception_keeps_its_own_traceback_last(start):
     job = start(f"ppo --env my_envs:Mine-v0 --env_kwargs:trouble fail --epochs 1 {TINY}")
-    _, err = job.communicate(timeout=150)
+    _, err = job.communicate(timeout=SECONDS)
     assert job.returncode == 1
     assert err.splitlines()[-1] == "RuntimeError: the environment broke"
     assert 'my_envs.py", line' in err.splitlines()[-3]
@@ -125,7 +128,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
     line = f"ppo --env CartPole-v1 --epochs 100000 {TINY}"
     job = start(line, start_new_session=True)
     progress = tmp_path / "data/cmd_ppo_pytorch/cmd_ppo_pytorch_s0/progress.txt"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + SECONDS
     while not (progress.is_file() and len(rows(progress)) > 3):
         assert job.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
@@ -133,7 +136,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
         children = [p for p in os.listdir("/proc") if p.isdigit() and parent(p) == job.pid]
         assert children == []  # the training is in this very process
     os.killpg(job.pid, signal.SIGINT)
-    _, err = job.communicate(timeout=60)
+    _, err = job.communicate(timeout=SECONDS)
     assert job.returncode == 130
     said, command = err.splitlines()
     assert re.fullmatch(
@@ -143,7 +146,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
     done = len(rows(progress)) - 1
     words = command.removeprefix("    python -m spinup.run ")
     again = start(words.replace("100000", str(done + 2)))
-    _, err = again.communicate(timeout=150)
+    _, err = again.communicate(timeout=SECONDS)
     assert again.returncode == 0, err
     assert [row[0] for row in rows(progress)[1:]] == [str(i) for i in range(done + 2)]
 

@@ -17,8 +17,9 @@ from spinup import registry, run
 from spinup.cli import plan as cli
 from spinup.cli.usage import wants_help
 from spinup.grids.experiments import ExperimentGrid
+from spinup.utils.argparsing import parse_value
 from spinup.utils.errors import SpinupError
-from spinup.utils.literals import parse_value
+from tests.helpers.processes import run_python
 
 CALLS = []
 
@@ -412,7 +413,7 @@ def test_runs_side_by_side_from_the_command_line(tmp_path):
     words = "ppo --env CartPole-v1 --seed 0 1 --num_workers 2 --epochs 1 --steps 64 --hid 4"
     command = [sys.executable, "-m", "spinup.run", *words.split(), "--train_pi_iters", "1"]
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     assert "Of 2 cells, 2 are already done and are skipped" in done.stdout
     for seed in (0, 1):
@@ -576,13 +577,7 @@ def script(tmp_path):
 
 
 def start(script, *words):
-    return subprocess.run(
-        [sys.executable, str(script), *words],
-        capture_output=True,
-        text=True,
-        cwd=script.parents[3],
-        timeout=120,
-    )
+    return run_python(script, *words, expect=None, cwd=script.parents[3])
 
 
 def test_an_algorithms_file_runs_its_config_and_flags_over_it(script, repo_root):

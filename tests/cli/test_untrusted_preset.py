@@ -1,13 +1,12 @@
 """A preset from somebody else: without `--trust`, it only sets arguments of the run."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
 from spinup import run
+from tests.helpers.processes import run_python
 
 MODULE = "import pathlib\npathlib.Path('imported').touch()\n"
 
@@ -126,8 +125,7 @@ def test_an_id_of_a_package_imports_nothing_from_the_working_directory(
 def test_a_file_beside_the_user_does_not_hide_an_installed_package(tmp_path):
     # `python -m` puts the working directory first on the path
     (tmp_path / "gymnasium.py").write_text(MODULE)
-    words = [sys.executable, "-m", "spinup.run", "ppo", "--env", "CartPol-v1"]
-    done = subprocess.run(words, cwd=tmp_path, env=os.environ, capture_output=True, text=True)
+    done = run_python("-m", "spinup.run", "ppo", "--env", "CartPol-v1", expect=None, cwd=tmp_path)
     assert "did you mean CartPole-v1" in done.stderr and done.returncode == 2
     assert not (tmp_path / "imported").exists()
 

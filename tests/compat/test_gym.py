@@ -2,7 +2,6 @@
 
 import csv
 import re
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -16,6 +15,7 @@ from spinup.compat import install
 from spinup.envs import adapt_env, env_record
 from spinup.policies.loading import load_policy_and_env
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 HERE = Path(__file__).parent
 
@@ -199,14 +199,7 @@ def test_the_program_in_the_documentation_runs(no_gym, repo_root):
 
 
 def start(folder, *words, expect=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "spinup.compat", *map(str, words)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == expect, done.stdout[-2000:] + done.stderr[-3000:]
+    done = run_python("-m", "spinup.compat", *words, expect=expect, cwd=folder)
     return done
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup.envs.actions import env_actions, random_actions
+from spinup.envs.spaces import env_actions, random_actions
 
 LOW, HIGH = np.array([-3, 10], np.float32), np.array([-1, 50], np.float32)
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from spinup.envs import adapt_env, make_env
-from spinup.envs.adapter import layers
+from spinup.envs.layers import layers
 from spinup.envs.old_interface import InterfaceAdapter
 from spinup.envs.space_adapter import SpaceAdapter
 from spinup.utils.errors import SpinupError

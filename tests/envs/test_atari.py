@@ -11,8 +11,9 @@ from gymnasium.wrappers import ClipReward, RecordEpisodeStatistics
 
 from spinup.envs import env_record, make_env
 from spinup.envs.checking import examine
+from spinup.envs.make_streams import make_streams, one_env
 from spinup.envs.spaces import is_image
-from spinup.envs.streams import Streams, make_streams, one_env
+from spinup.envs.streams import Streams
 from spinup.envs.vector import MaskedStreams
 from spinup.parallel.launch import physical_cores
 from spinup.utils.errors import SpinupError

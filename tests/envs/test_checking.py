@@ -1,5 +1,6 @@
 """`spinup.check_env`: a zoo of broken environments, each of which must be found."""
 
+import pathlib
 import random
 
 import gymnasium as gym
@@ -11,7 +12,10 @@ from gymnasium import spaces
 import spinup
 from spinup import SpinupError
 from spinup.cli.main import main
+from spinup.envs import checking, first_steps
 from spinup.envs.checking import check_env, examine
+from spinup.utils import findings
+from spinup.utils.toml import parse_toml
 
 BOX = spaces.Box(-10.0, 10.0, (2,), np.float32)
 
@@ -300,6 +304,32 @@ def test_every_broken_environment_is_found(broken, kind, serious, words):
         assert len(part) > 10 and not part.endswith(".") and "\n" not in part
     others = {f.kind for f in findings.values() if f.serious} - {kind}
     assert others == set()  # one fault, one problem
+
+
+def test_a_finding_is_one_of_the_librarys_and_keeps_its_older_names():
+    (found,) = check_env(Blind)
+    assert isinstance(found, findings.Finding) and found.level == "error"
+    assert (found.kind, found.what, found.effect, found.change) == (
+        found.id,
+        found.sentence,
+        found.why,
+        found.advice,
+    )
+    assert str(found) == f"problem: {found.what}. {found.effect}. {found.change}."
+
+
+def test_every_sentence_of_the_table_is_somebodys():
+    code = "".join(
+        pathlib.Path(module.__file__).read_text(encoding="utf-8")
+        for module in (checking, first_steps)
+    )
+    table = pathlib.Path(checking.__file__).with_name("findings.toml")
+    for name, entry in parse_toml(table.read_text(encoding="utf-8")).items():
+        assert f'"{name}"' in code, name
+        assert set(entry) == {"id", "part", "level", "sentence", "why", "advice"}
+        assert entry["level"] in findings.LEVELS
+        for text in (entry["sentence"], entry["why"], entry["advice"]):
+            assert not text.endswith(".") and "\n" not in text and "  " not in text
 
 
 def test_a_sound_environment_has_nothing_to_be_found():

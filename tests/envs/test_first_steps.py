@@ -14,7 +14,7 @@ from gymnasium import spaces
 from spinup import SpinupError, ppo, sac
 from spinup.envs import adapt_env
 from spinup.envs.first_steps import STEPS, check_first_steps
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ZEROS = np.zeros(3, np.float32)

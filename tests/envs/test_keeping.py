@@ -11,7 +11,7 @@ import torch
 from gymnasium.wrappers import vector as vector_wrappers
 
 from spinup.envs.keeping import Kept
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.envs.vector import VectorStreams
 
 

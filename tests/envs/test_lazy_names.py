@@ -1,14 +1,13 @@
 """The package offers its names without loading the modules behind them before they are used."""
 
 import ast
-import subprocess
-import sys
 
 import gymnasium
 import pytest
 
 import spinup.envs
 from spinup.envs.registration import PROBES
+from tests.helpers.processes import run_python
 
 # Only some runs need these: the others must not pay for them.
 RARE = {
@@ -22,7 +21,7 @@ RARE = {
 
 def loaded_by(statement):
     code = f"{statement}\nimport sys\nprint([m for m in sys.modules if m.startswith('spinup.')])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = run_python("-c", code)
     return set(ast.literal_eval(out.stdout.splitlines()[-1]))
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from spinup.envs import env_record, make_env
 from spinup.envs.checking import examine
+from spinup.envs.make_streams import make_streams
 from spinup.envs.spaces import is_image
-from spinup.envs.streams import make_streams
 from spinup.utils.errors import SpinupError
 
 pytest.importorskip("minatar", reason="needs the extra 'minatar'")

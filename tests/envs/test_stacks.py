@@ -15,8 +15,8 @@ from gymnasium.wrappers import (
 )
 
 from spinup.envs.adapter import adapt_env
+from spinup.envs.make_streams import make_streams
 from spinup.envs.stacks import frame_stack
-from spinup.envs.streams import make_streams
 
 
 class Screen(gymnasium.Env):

@@ -11,10 +11,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from spinup.envs.actions import env_actions
+from spinup.envs.make_streams import make_streams
 from spinup.envs.record import env_record
-from spinup.envs.spaces import stored_dtype
-from spinup.envs.streams import Streams, make_streams
+from spinup.envs.spaces import env_actions, stored_dtype
+from spinup.envs.streams import Streams
 from spinup.envs.vector import VectorStreams
 from spinup.utils.errors import SpinupError
 from spinup_lab.probe.environments import EpisodeEnd
@@ -414,7 +414,7 @@ def test_workers_give_what_the_same_environments_give_in_this_process():
 def test_a_worker_that_dies_is_a_clear_error():
     streams = streams_of(Tape, 2, vector="async")
     os.kill(streams.envs[1]._process.pid, signal.SIGKILL)
-    streams.envs[1]._process.join(timeout=10)
+    streams.envs[1]._process.join(timeout=60)
     with pytest.raises(SpinupError, match="process of environment 1 was killed by SIGKILL"):
         for _ in range(3):
             streams.step(zeros(streams))
@@ -475,7 +475,7 @@ def test_closing_ends_the_worker_processes():
     assert all(p.is_alive() for p in processes)
     streams.close()
     for p in processes:
-        p.join(timeout=10)
+        p.join(timeout=60)
         assert p.exitcode == 0
 
 

@@ -4,7 +4,6 @@ import inspect
 import os
 import runpy
 import shutil
-import subprocess
 import sys
 import warnings
 from functools import partial
@@ -23,7 +22,7 @@ from spinup.algos.pytorch.ddpg.core import MLPActorCritic
 from spinup.algos.pytorch.td3 import td3 as td3_module
 from spinup.algos.pytorch.td3.td3 import smoothed_action
 from spinup.exercises import common
-from spinup.exercises.common import Wrong, print_result
+from spinup.exercises.common import print_result
 from spinup.exercises.pytorch.problem_set_1 import (
     exercise1_1,
     exercise1_2,
@@ -33,7 +32,10 @@ from spinup.exercises.pytorch.problem_set_1 import (
 from spinup.exercises.pytorch.problem_set_1_solutions import exercise1_1_soln, exercise1_2_soln
 from spinup.exercises.pytorch.problem_set_2 import exercise2_2
 from spinup.utils.errors import SpinupError
+from spinup_lab.exercises import judges_common
 from spinup_lab.exercises import judges_pytorch as judges
+from spinup_lab.exercises.judges_common import Wrong
+from tests.helpers.processes import run_python
 
 HERE = Path(__file__).parent
 CONGRATULATIONS = "Congratulations! Your answer is correct."
@@ -323,7 +325,7 @@ def test_training_is_only_a_demonstration(monkeypatch, capsys, tmp_path):
         arguments["on_epoch"]({"AverageEpRet": -7.0}, None)
 
     monkeypatch.setattr("spinup.algos.pytorch.ppo.ppo.ppo", ppo)
-    monkeypatch.setattr(common.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(judges_common.tempfile, "gettempdir", lambda: str(tmp_path))
     answer = exercise1_2_soln
     words = ["exercise1_2.py", "--train", "--env", "Pendulum-v1", "--epochs", "3"]
     monkeypatch.setattr(sys, "argv", words)
@@ -414,10 +416,10 @@ def no_noise(ac, o2, std, clip, low, high):
         ({"least": torch.max}, "not terminal: expected"),
         ({"least": lambda q1, q2: q1}, "not terminal: expected"),
         ({"least": lambda q1, q2: q2}, "not terminal: expected"),
-        ({"masked": False}, "of terminal transitions: expected"),
+        ({"masked": False}, "are terminal: expected"),
         ({"scale": 0.5}, "expected"),
         ({"action": unclipped_noise}, "should be clipped"),
-        ({"action": unbounded_action}, "beyond the bound"),
+        ({"action": unbounded_action}, "beyond 1"),
         ({"action": shared_noise}, "correlated"),
         ({"action": no_noise}, "standard deviation"),
         ({"same": False}, "same noisy action"),
@@ -571,12 +573,12 @@ def test_a_flattened_column_is_mentioned_once_per_run(tmp_path):
 # --------------------------------------------------------------------------- students' own files
 
 
-def run_program(path, tmp_path, repo_root, *words):
+def run_program(path, tmp_path, root, *words):
     folder = tmp_path / "temporary"
     folder.mkdir(exist_ok=True)
-    env = {**os.environ, "PYTHONPATH": str(repo_root), "TMPDIR": str(folder)}
-    words = [sys.executable, *([str(path)] if isinstance(path, Path) else ["-m", path]), *words]
-    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
+    start = [path] if isinstance(path, Path) else ["-m", path]
+    paths = {"PYTHONPATH": str(root), "TMPDIR": str(folder)}
+    return run_python(*start, *words, expect=None, cwd=folder, **paths)
 
 
 def test_completed_files_run_from_their_own_folder(tmp_path, repo_root):
@@ -603,3 +605,30 @@ def test_completed_files_run_laid_over_ours(tmp_path, repo_root):
     done = run_program(name, tmp_path, tmp_path / "copy")
     assert done.returncode == 0, done.stderr
     assert CONGRATULATIONS in done.stdout and "own 1.1: True" in done.stdout
+
+
+WITHOUT_THE_LAB = """
+import sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name == "spinup_lab":
+            raise ModuleNotFoundError("No module named 'spinup_lab'", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+
+
+def test_without_the_lab_a_problem_set_says_what_is_missing(tmp_path, repo_root):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_LAB)
+    path = f"{tmp_path}{os.pathsep}{repo_root}"
+    for name in ("exercise1_1", "exercise1_2", "exercise1_3"):
+        done = run_program(f"spinup.exercises.pytorch.problem_set_1.{name}", tmp_path, path)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith("spinup: ") and "spinup_lab" in done.stderr
+
+
+def test_files_of_earlier_versions_find_the_judge():
+    from spinup.exercises.common import judge
+
+    assert judge is judges_common.judge

@@ -15,12 +15,12 @@ from spinup.algos.tf1.common.networks import Networks
 from spinup.algos.tf1.ddpg import ddpg as ddpg_module
 from spinup.algos.tf1.ddpg.core import mlp_actor_critic
 from spinup.algos.tf1.td3 import td3 as td3_module
-from spinup.exercises.common import Wrong
 from spinup.exercises.tf1.problem_set_1 import exercise1_1, exercise1_2, exercise1_3
 from spinup.exercises.tf1.problem_set_1_solutions import exercise1_1_soln, exercise1_2_soln
 from spinup.exercises.tf1.problem_set_2 import exercise2_2
 from spinup.utils.tf import tf
 from spinup_lab.exercises import judges_tf1 as judges
+from spinup_lab.exercises.judges_common import Wrong
 
 INCORRECT = "Your answer appears to be incorrect. Try again!"
 OLD = {
@@ -143,7 +143,10 @@ def network(x, hidden_sizes=(32,), activation=tf.tanh, output_activation=None, e
     [
         (partial(network, every=True), "the output of mlp"),
         (partial(network, b=False), "the output of mlp"),
-        (lambda x, sizes, act, last: network(x, [*sizes, 1], act, last), "weights of the shapes"),
+        (
+            lambda x, sizes, act, last: network(x, [*sizes, 1], act, last),
+            "linear layers",
+        ),
         (lambda x, sizes, act, last: network(x, sizes, act), "the output of mlp"),
         (lambda *given: None, "returned None"),
     ],

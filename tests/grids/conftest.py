@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.comparing import table_cells, weights
+from tests.helpers.processes import environment
+
 PROGRAM = Path(__file__).with_name("program.py")
-SECONDS = 120  # longer than anything here takes on a busy machine
+SECONDS = 300  # longer than anything here takes on a busy machine
 
 
 class Grid:
@@ -27,6 +30,7 @@ class Grid:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=environment(),
             # a shell may have SIGINT ignored for what it starts in the background
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
@@ -40,6 +44,15 @@ class Grid:
     def held(self, count):
         """The ids of the worker processes that wait in the middle of their runs."""
         return wait_for(lambda: ids(self.folder, count), f"{count} held workers", self.folder)
+
+    def asked_to_stop(self, workers):
+        """Wait until SIGTERM has arrived in these held processes."""
+
+        def arrived():
+            files = [self.folder / f"signals-{pid}" for pid in workers]
+            return all(signal.SIGTERM in file.read_bytes() for file in files)
+
+        wait_for(arrived, "the signals", self.folder)
 
 
 def ids(folder, count):
@@ -84,12 +97,10 @@ def results(folder, seeds=(0, 1, 2)):
     for seed in seeds:
         run = Path(folder) / "kill" / f"kill_s{seed}"
         assert (run / ".finished").exists(), run
-        lines = [line.split("\t") for line in (run / "progress.txt").read_text().splitlines()]
-        time_column = lines[0].index("Time")
-        table = [line[:time_column] + line[time_column + 1 :] for line in lines]
+        table = table_cells(run)
         assert [row[0] for row in table[1:]] == [str(epoch) for epoch in range(6)]
         assert not (run / ".old").exists(), "a cell ran twice"
-        found[seed] = (table, (run / "pyt_save" / "policy.safetensors").read_bytes())
+        found[seed] = (table, weights(run))
     return found
 
 

@@ -11,17 +11,17 @@ is.
 The launcher imports no framework; its workers do.
 """
 
-import contextlib
 import json
 import os
-import signal
 import sys
 import threading
 import time
 from pathlib import Path
 
 from spinup import SpinupError
+from spinup.grids import workers
 from spinup.grids.experiments import ExperimentGrid
+from tests.helpers.signals import noted_signals
 
 
 def train(env_fn, seed, logger_kwargs, resume=False, overwrite=False, num_threads=None, **kwargs):
@@ -37,21 +37,6 @@ def train(env_fn, seed, logger_kwargs, resume=False, overwrite=False, num_thread
         num_threads=num_threads,
         **kwargs,
     )
-
-
-@contextlib.contextmanager
-def noted_signals(path):
-    """Write the number of every signal that arrives meanwhile into a file, a byte each."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK)
-    before = signal.set_wakeup_fd(file)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(file)
 
 
 def make(folder):
@@ -78,6 +63,7 @@ def make(folder):
 
 def main():
     folder, options = sys.argv[1], json.loads(sys.argv[2])
+    workers._GRACE = 300.0  # a worker has time to save, however busy the machine is
     for _ in range(options.pop("threads", 0)):
         threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
     eg = ExperimentGrid("kill")

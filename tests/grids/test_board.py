@@ -250,7 +250,7 @@ def test_on_a_real_terminal(tmp_path):
             break
         text += piece
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     assert b"not for the terminal" not in text and re.search(rb"\x1b\[\d+F\x1b\[J", text)
     picture = text.decode().rpartition("\x1b[J")[2]
     assert re.search(r"tty_s1 +\x1b\[32mdone +\x1b\[0m +2/2 +42 ", picture), picture

@@ -4,10 +4,7 @@ import dataclasses
 import functools
 import json
 import math
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import cloudpickle
@@ -19,6 +16,7 @@ from spinup import user_config, vpg_pytorch
 from spinup.grids.cells import Cell, describe, digest, holding, read_state
 from spinup.grids.experiments import CellsFailed, ExperimentGrid
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 def cell(thunk=vpg_pytorch, name="x", seed=0, **kwargs):
@@ -127,16 +125,7 @@ def test_a_hash_is_the_same_in_every_process(tmp_path):
         "kwargs = dict(env_fn=outer(n), ac=Net, o=Net(), s={'x', 'y', 'z'}, gamma=0.9)\n"
         "print(Cell('n', train, 3, kwargs).hash)\n"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, str(script)],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = {run_python(script, PYTHONHASHSEED=seed).stdout for seed in ("1", "2")}
     (out,) = outputs
     assert len(out.strip()) == 64
 

@@ -12,6 +12,7 @@ def test_the_launcher_is_killed_and_the_grid_issued_again(grids, tmp_path):
         workers = first.held(2)
         first.process.kill()
         first.process.wait()
+        first.asked_to_stop(workers)
     # the workers notice, save themselves in the middle of an epoch and go
     grids.wait_for(
         lambda: not any(grids.alive(pid) for pid in workers), "the workers' end", tmp_path
@@ -76,6 +77,7 @@ def test_a_signal_to_the_launcher_lets_the_workers_save(grids, tmp_path, number,
         grid = grids.Grid(tmp_path, num_workers=2, seeds=[0, 1])
         workers = grid.held(2)
         grid.process.send_signal(number)
+        grid.asked_to_stop(workers)
     _, err = grid.wait(expect=status)
     assert "Stopped with 0 of 2 cells done. This command skips finished cells and continues" in err
     assert not any(grids.alive(pid) for pid in workers)

@@ -12,6 +12,7 @@ from spinup.grids.board import Board, _epochs
 from spinup.grids.cells import Cell, decide, make_jobs, read_state, run_cell
 from spinup.grids.slurm_executor import _dump, _job
 from spinup.grids.workers import run_local
+from tests.helpers.comparing import table_cells, weights
 
 TINY = {
     "ppo": {"anneal_lr": True, "train_pi_iters": 2, "train_v_iters": 2, "minibatch_size": 20},
@@ -35,25 +36,14 @@ def job_of(folder, algo="ppo", until=None, **changes):
     return dataclasses.replace(job, until=until)
 
 
-def table(folder):
-    """The rows of a run without the time."""
-    lines = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    where = lines[0].index("Time")
-    return [line[:where] + line[where + 1 :] for line in lines]
-
-
-def weights(folder):
-    return (folder / "pyt_save" / "policy.safetensors").read_bytes()
-
-
 @pytest.mark.parametrize("algo", ["ppo", "acer"])
 def test_a_run_continued_twice_equals_one_that_never_paused(algo, tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     for until, rows in ((1, 1), (3, 3), (None, 4)):
         assert run_cell(job_of(tmp_path / "a", algo, until)) == ("fresh" if rows == 1 else "resume")
-        assert len(table(tmp_path / "a" / "x_s0")) == 1 + rows
+        assert len(table_cells(tmp_path / "a" / "x_s0")) == 1 + rows
     run_cell(job_of(tmp_path / "b", algo))
-    assert table(tmp_path / "a" / "x_s0") == table(tmp_path / "b" / "x_s0")
+    assert table_cells(tmp_path / "a" / "x_s0") == table_cells(tmp_path / "b" / "x_s0")
     assert weights(tmp_path / "a" / "x_s0") == weights(tmp_path / "b" / "x_s0")
     assert not (tmp_path / "a" / "x_s0" / ".old").exists()
 
@@ -108,4 +98,4 @@ def test_workers_run_what_a_finished_job_allows(tmp_path):
     board = Board("x", [first], stream=io.StringIO())
     assert run_local([first], 1, board, more) == {}
     assert asked == [1, 2] and board.states == ["done"]
-    assert len(table(tmp_path / "x_s0")) == 3
+    assert len(table_cells(tmp_path / "x_s0")) == 3

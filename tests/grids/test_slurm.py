@@ -44,7 +44,7 @@ class Task:
         )
 
     def wait(self, expect=0):
-        out, _ = self.process.communicate(timeout=120)
+        out, _ = self.process.communicate(timeout=300)
         assert self.process.returncode == expect, out
         return out
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 
@@ -15,6 +14,7 @@ from spinup.grids.board import Board
 from spinup.grids.cells import Cell, make_jobs
 from spinup.grids.experiments import CellsFailed, ExperimentGrid
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 def run(thunk, folder, num_workers=2, seeds=(0, 1, 2), **more):
@@ -95,9 +95,7 @@ eg.run(train, data_dir=sys.argv[1], num_workers=3)
 
 def test_environments_that_the_users_script_registers_are_found(tmp_path):
     (tmp_path / "script.py").write_text(REGISTERS)
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_python(tmp_path / "script.py", tmp_path)
     for size, name in enumerate(("class", "text", "partial"), 1):
         log = tmp_path / "own" / ".grid" / f"own_env{name}-v0_s0" / "log.txt"
         assert f"size {size}\n" in log.read_text()
@@ -250,7 +248,7 @@ def test_importing_the_launcher_costs_little():
         "import spinup.grids.ray_executor\n"
         "print([m for m in ('torch', 'ray', 'gymnasium', 'cloudpickle') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
     assert done.stdout.strip() == "[]"
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from spinup import registry
 from spinup_lab.doctor import examine
-from spinup_lab.doctor.catalogue import RULES
-from spinup_lab.exercises import catalogue, recorded
+from spinup_lab.doctor.rules import RULES
+from spinup_lab.exercises import recorded, tasks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/debug/read-your-log.md").read_text(encoding="utf-8")
@@ -83,11 +83,11 @@ def test_numbers_of_a_story_are_those_of_the_recorded_runs(healthy, faulty, tabl
 def test_five_stories_name_the_exercise_in_which_the_bug_is_found():
     stories = re.findall(r"^### .*?(?=^##)", PAGE.partition("## Five failures")[2], re.M | re.S)
     assert len(stories) == len(RECORDED.findall(PAGE)) == 5
-    tasks = catalogue.load()
+    exercises = tasks.load()
     for story in stories:
         ((_, faulty, _),) = RECORDED.findall(story)
         (name,) = re.findall(r"`spinup exercise start ([\w.]+)`", story)
-        assert f"bug-{tasks[name].fault.mutant}" == faulty
+        assert f"bug-{exercises[name].fault.mutant}" == faulty
 
 
 def findings(name, folder):

@@ -18,6 +18,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 MARK = "SPINUP_TEST_JOB"
+SECONDS = 300  # longer than any job takes on a busy machine
 # Jobs that may run side by side: each is at least two busy processes.
 SLOTS = max(1, (os.cpu_count() or 2) // 2)
 
@@ -77,7 +78,7 @@ class Job:
     def stderr(self) -> str:
         return self._err.read_text()
 
-    def until(self, condition: Callable[[], bool], seconds: float = 90) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = SECONDS) -> None:
         """Wait for something that this job does."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -85,10 +86,10 @@ class Job:
             assert time.monotonic() < deadline, f"did not happen: {self.stdout}\n{self.stderr}"
             time.sleep(0.02)
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = SECONDS) -> int:
         """The exit status; every process of the job must be gone by then, or a moment later."""
         status = self.process.wait(seconds)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while (left := processes_of(self.mark)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not left, f"processes left behind: {left}\n{self.stderr}"
@@ -165,7 +166,7 @@ def once(
                     command = [sys.executable, *(str(word) for word in words)]
                     job = Job(command, folder, environment)
                     try:
-                        status = job.wait(300)
+                        status = job.wait()
                     finally:
                         job.end()
                 done.write_text(json.dumps([status, job.stdout[-4000:], job.stderr[-4000:]]))

@@ -3,9 +3,7 @@
 Process 0 writes what each check found to `results.json`: '' or what was wrong.
 """
 
-import json
 import sys
-import traceback
 
 from spinup.parallel.mpi import mpi_fork
 
@@ -21,6 +19,7 @@ from spinup.parallel import mpi as mpi_tools
 from spinup.parallel import pytorch as mpi_pytorch
 from spinup.parallel import world as mpi_world
 from spinup.parallel.mpi import Shards, num_procs, proc_id
+from tests.helpers.mpi_checks import run_checks
 
 
 def joined(make):
@@ -249,23 +248,5 @@ def check_one_thread_a_process():
     assert torch.get_num_threads() == 1
 
 
-CHECKS = [name for name in list(globals()) if name.startswith("check_")]
-
-
-def main():
-    assert num_procs() == int(sys.argv[1])
-    results = {}
-    for name in CHECKS:
-        try:
-            globals()[name]()
-            said = ""
-        except AssertionError:
-            said = f"rank {proc_id()}: {traceback.format_exc()}"
-        results[name] = "".join(mpi_tools.gather_lists([said]))
-    if proc_id() == 0:
-        with open("results.json", "w") as file:
-            json.dump(results, file)
-
-
 if __name__ == "__main__":
-    main()
+    run_checks(globals())

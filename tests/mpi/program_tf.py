@@ -4,10 +4,8 @@ Process 0 writes what each check found to `results.json`: '' or what was wrong. 
 of program_tf1.py: importing TensorFlow takes longer than all of them.
 """
 
-import json
 import sys
 import time
-import traceback
 
 from spinup.parallel.mpi import mpi_fork
 
@@ -15,12 +13,13 @@ if __name__ == "__main__":
     mpi_fork(int(sys.argv[1]))
 
 import numpy as np
-import program_tf1
 
 from spinup.parallel import mpi as mpi_tools
 from spinup.parallel.mpi import num_procs, proc_id
 from spinup.parallel.tf import MpiAdamOptimizer, sync_all_params, sync_params
 from spinup.utils.tf import tf
+from tests.helpers.mpi_checks import run_checks
+from tests.mpi import program_tf1
 
 
 def data(rank, shape=(6, 4), tag=0):
@@ -190,24 +189,6 @@ def check_one_optimizer_runs_without_the_other():
         np.testing.assert_allclose(session.run(params), [[1, 1, 1], [1.1, 1.1, 1.1]], rtol=1e-6)
 
 
-CHECKS = [name for name in list(globals()) if name.startswith("check_")]
-
-
-def main():
-    assert num_procs() == int(sys.argv[1])
-    results = {}
-    for name in CHECKS:
-        try:
-            globals()[name]()
-            said = ""
-        except AssertionError:
-            said = f"rank {proc_id()}: {traceback.format_exc()}"
-        results[name] = "".join(mpi_tools.gather_lists([said]))
-    if proc_id() == 0:
-        with open("results.json", "w") as file:
-            json.dump(results, file)
-    program_tf1.train_all()
-
-
 if __name__ == "__main__":
-    main()
+    run_checks(globals())
+    program_tf1.train_all()

@@ -10,6 +10,10 @@ import signal
 import sys
 import time
 
+import numpy as np
+
+from spinup.parallel import launch as mpi_launch
+from spinup.parallel.job import ENTERED, LEFT
 from spinup.parallel.mpi import mpi_fork
 
 ASKED = {
@@ -22,9 +26,27 @@ ASKED = {
     **json.loads(sys.argv[1]),
 }
 
+_judge = mpi_launch._hanging
+
+
+def once_it_has_happened(table, silence, timeout, local, stopped):
+    """The launcher's verdict, once one process hangs and all the others wait for it.
+
+    Until then, a busy machine may hold up any of them for longer than the timeout.
+    """
+    waiting = table[:, ENTERED] > table[:, LEFT]
+    blamed = np.arange(len(table)) == ASKED["rank"]
+    happened = os.path.exists("here") and (waiting != blamed).all()
+    if ASKED["fault"] == "stop":
+        happened = happened and (stopped() == blamed).all()
+    return _judge(table, silence, timeout, local, stopped) if happened else ""
+
+
 if __name__ == "__main__":
     if ASKED["fault"] == "import" and os.environ.get("OMPI_COMM_WORLD_RANK") == str(ASKED["rank"]):
         raise RuntimeError("the fault that was asked for")
+    if ASKED["fault"] in ("hang", "stop"):
+        mpi_launch._hanging = once_it_has_happened
     mpi_fork(ASKED["n"], **ASKED["launch"])
 
 import gymnasium as gym  # noqa: E402
@@ -33,6 +55,7 @@ from spinup import ppo_pytorch  # noqa: E402
 from spinup.cli.main import fail  # noqa: E402
 from spinup.parallel.mpi import proc_id  # noqa: E402
 from spinup.utils.errors import SpinupError  # noqa: E402
+from tests.helpers.signals import noted_signals  # noqa: E402
 
 
 class Faulty(gym.Wrapper):
@@ -55,6 +78,8 @@ class Faulty(gym.Wrapper):
             raise SpinupError("the input that was asked for is wrong")
         if fault == "exit":
             sys.exit(0)
+        if fault in ("hang", "stop"):
+            open("here", "w").close()
         if fault == "hang":
             time.sleep(1000)
         if fault == "stop":
@@ -64,11 +89,10 @@ class Faulty(gym.Wrapper):
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
         if fault == "wait":  # for the test to do something to the job
-            with open("here", "w"):
-                pass
-            deadline = time.monotonic() + 60
-            while not os.path.exists("go") and time.monotonic() < deadline:
-                time.sleep(0.01)
+            with noted_signals("signals"):
+                open("here", "w").close()
+                while not os.path.exists("go"):
+                    time.sleep(0.01)
 
 
 def main():

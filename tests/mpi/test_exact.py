@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.comparing import diagnostics_cells, table_cells, weights
+
 PROGRAM = Path(__file__).with_name("program_exact.py")
 RUNS = ("reinforce", "vpg", "trpo", "ppo", "ppo-extras")
 EPOCHS = 4
@@ -14,24 +16,15 @@ EPOCHS = 4
 pytestmark = pytest.mark.mpi
 
 
-def table(folder, name):
-    """progress.txt without the column Time."""
-    return without(folder / f"run-{name}/progress.txt", "Time")
+def run_of(folder, name):
+    return folder / f"run-{name}"
 
 
-def diagnostics(folder, name):
-    """diagnostics.txt without the column StepsPerSec."""
-    return without(folder / f"run-{name}/diagnostics.txt", "StepsPerSec")
-
-
-def without(path, column):
-    rows = [line.split("\t") for line in path.read_text().splitlines()]
-    time = rows[0].index(column)
-    return [row[:time] + row[time + 1 :] for row in rows]
-
-
-def weights(folder, name):
-    return (folder / f"run-{name}/pyt_save/policy.safetensors").read_bytes()
+def assert_same(one, other):
+    """Equal tables, time aside, and equal weights."""
+    assert table_cells(one) == table_cells(other)
+    assert diagnostics_cells(one) == diagnostics_cells(other)
+    assert weights(one) == weights(other)
 
 
 def parameters(folder, name, rank):
@@ -66,11 +59,9 @@ def resumed(once, procs):
 @pytest.mark.parametrize("procs", [2, 4])
 @pytest.mark.parametrize("name", RUNS)
 def test_the_number_of_processes_does_not_change_a_bit(once, name, procs):
-    alone, together = whole(once, 1), whole(once, procs)
-    assert table(together, name) == table(alone, name)
-    assert diagnostics(together, name) == diagnostics(alone, name)
-    assert len(table(alone, name)) == len(diagnostics(alone, name)) == EPOCHS + 1
-    assert weights(together, name) == weights(alone, name)
+    alone, together = (run_of(whole(once, n), name) for n in (1, procs))
+    assert_same(together, alone)
+    assert len(table_cells(alone)) == len(diagnostics_cells(alone)) == EPOCHS + 1
 
 
 @pytest.mark.parametrize("procs", [2, 4])
@@ -86,7 +77,7 @@ def test_parameters_are_equal_on_all_processes_after_every_epoch(once, name, pro
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_signal_to_one_process_stops_all_of_them(stopped_on_four, name):
-    assert len(table(stopped_on_four, name)) == 2, "stopped in the second epoch"
+    assert len(table_cells(run_of(stopped_on_four, name))) == 2, "stopped in the second epoch"
     states = sorted((stopped_on_four / f"run-{name}/checkpoints").iterdir())
     steps = int(re.fullmatch(r"step-(\d+)", states[-1].name)[1])
     # in the middle of it: three processes had all of their data, the last one only a part
@@ -97,7 +88,4 @@ def test_a_signal_to_one_process_stops_all_of_them(stopped_on_four, name):
 @pytest.mark.parametrize("procs", [1, 2])
 @pytest.mark.parametrize("name", RUNS)
 def test_stopped_on_four_and_resumed_on_fewer_is_never_interrupted(once, name, procs):
-    alone, continued = whole(once, 1), resumed(once, procs)
-    assert table(continued, name) == table(alone, name)
-    assert diagnostics(continued, name) == diagnostics(alone, name)
-    assert weights(continued, name) == weights(alone, name)
+    assert_same(run_of(resumed(once, procs), name), run_of(whole(once, 1), name))

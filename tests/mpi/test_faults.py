@@ -15,6 +15,7 @@ import pytest
 from spinup.parallel import launch as mpi_launch
 from spinup.parallel.job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
 from spinup.parallel.launch import Launch, _hanging
+from tests.helpers.comparing import table_cells, weights
 
 PROGRAM = Path(__file__).with_name("program_train.py")
 MESSAGE = "RuntimeError: the fault that was asked for"
@@ -22,17 +23,6 @@ MESSAGE = "RuntimeError: the fault that was asked for"
 
 def words(**asked):
     return PROGRAM, json.dumps(asked)
-
-
-def table(folder):
-    """progress.txt without the column Time."""
-    rows = [line.split("\t") for line in (folder / "run/progress.txt").read_text().splitlines()]
-    time = rows[0].index("Time")
-    return [row[:time] + row[time + 1 :] for row in rows]
-
-
-def weights(folder):
-    return (folder / "run/pyt_save/policy.safetensors").read_bytes()
 
 
 @pytest.fixture
@@ -55,7 +45,7 @@ def test_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank
     job.until(lambda: "failed:" in job.stderr or job.process.poll() is not None)
     seen = time.monotonic()
     assert job.wait() == 1
-    assert time.monotonic() - seen < 15, "within seconds"
+    assert time.monotonic() - seen < 60, "soon, and not with mpirun's own patience"
     last = job.stderr.rstrip().splitlines()
     assert last[-1] == MESSAGE
     begin = last.index(f"Rank {rank} of 2 failed:")
@@ -69,7 +59,7 @@ def test_an_exception_ends_the_job_with_its_traceback_last(start, tmp_path, rank
 def test_an_exception_before_training_ends_the_job(start):
     # Open MPI's mpirun sometimes stays for ever then: the launcher ends it
     job = start(*words(fault="import"))
-    assert job.wait(40) != 0
+    assert job.wait() != 0
     assert MESSAGE in job.stderr
 
 
@@ -147,8 +137,8 @@ def test_a_killed_job_restarts_from_its_checkpoint_and_ends_with_the_same_bits(
     assert (tmp_path / "killed").exists()
     assert "restarting from the last checkpoint (restart 1 of 2)" in job.stderr
     assert "(2 of 2)" not in job.stderr
-    assert table(tmp_path) == table(undisturbed)
-    assert weights(tmp_path) == weights(undisturbed)
+    assert table_cells(tmp_path / "run") == table_cells(undisturbed / "run")
+    assert weights(tmp_path / "run") == weights(undisturbed / "run")
     assert (tmp_path / "run/.finished").exists()
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert config["resume"] and not config["overwrite"], "continued, not begun again"
@@ -167,18 +157,18 @@ def test_a_killed_launcher_takes_its_processes_along(start, tmp_path):
 
 @pytest.mark.mpi
 def test_a_hanging_process_is_named_after_the_timeout(start):
-    job = start(*words(fault="hang", launch={"timeout": 10}))
+    job = start(*words(fault="hang", launch={"timeout": 3}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    assert "rank 1 has given no sign of life for 10 s while 1 of 2 ranks are waiting" in last
+    assert "rank 1 has given no sign of life for 3 s while 1 of 2 ranks are waiting" in last
 
 
 @pytest.mark.mpi
 def test_a_stopped_process_is_named_after_the_timeout(start):
-    job = start(*words(fault="stop", launch={"timeout": 10}))
+    job = start(*words(fault="stop", launch={"timeout": 3}))
     assert job.wait() == 124
     last = job.stderr.rstrip().splitlines()[-1]
-    said = r"spinup: rank 1 \(pid \d+\) was stopped by a signal and has not continued for 10 s"
+    said = r"spinup: rank 1 \(pid \d+\) was stopped by a signal and has not continued for 3 s"
     assert re.match(said, last), last
 
 
@@ -291,17 +281,17 @@ def test_a_signal_to_the_launcher_saves_and_stops(start, undisturbed, tmp_path, 
     job = start(*words(fault="wait", rank=number % 2))
     job.until((tmp_path / "here").exists)
     os.kill(job.process.pid, number)
-    time.sleep(0.3)  # the signal travels through mpirun
+    job.until(lambda: (tmp_path / "signals").stat().st_size)  # it travels through mpirun
     (tmp_path / "go").touch()
     assert job.wait() == 128 + number
     assert "Stopped and saved after 1" in job.stderr and "resume=True" in job.stderr
     assert job.stderr.count("Stopped and saved") == 1
     assert "Traceback" not in job.stderr and "finished" not in job.stdout
-    assert len(table(tmp_path)) == 2
+    assert len(table_cells(tmp_path / "run")) == 2
     if number == signal.SIGTERM:
         assert start(*words(train={"resume": True})).wait() == 0
-        assert table(tmp_path) == table(undisturbed)
-        assert weights(tmp_path) == weights(undisturbed)
+        assert table_cells(tmp_path / "run") == table_cells(undisturbed / "run")
+        assert weights(tmp_path / "run") == weights(undisturbed / "run")
 
 
 @pytest.mark.mpi
@@ -309,9 +299,7 @@ def test_a_second_signal_ends_processes_that_do_not_stop(start, tmp_path):
     job = start(*words(fault="wait"))
     job.until((tmp_path / "here").exists)
     os.kill(job.process.pid, signal.SIGHUP)
-    time.sleep(0.5)
+    job.until(lambda: (tmp_path / "signals").stat().st_size)
     assert job.process.poll() is None
     os.kill(job.process.pid, signal.SIGINT)
-    begin = time.monotonic()
     assert job.wait() == 128 + signal.SIGHUP
-    assert time.monotonic() - begin < 20

@@ -4,7 +4,6 @@ import csv
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -17,6 +16,7 @@ from spinup.parallel import launch as mpi_launch
 from spinup.parallel import mpi as mpi_tools
 from spinup.parallel.launch import Launch, find_mpirun, mpirun_command, physical_cores
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 HERE = Path(__file__).parent
 TINY = [
@@ -100,9 +100,8 @@ def test_an_uneven_split_is_refused_in_one_sentence(start, tmp_path):
 
 
 def run(code, *words, environment, **variables):
-    command = [sys.executable, "-c", textwrap.dedent(code), *words]
-    return subprocess.run(
-        command, env={**environment, **variables}, capture_output=True, text=True, timeout=120
+    return run_python(
+        "-c", textwrap.dedent(code), *words, expect=None, env={**environment, **variables}
     )
 
 
@@ -160,9 +159,7 @@ def test_one_process_or_less_means_no_fork(n, monkeypatch):
 
 @pytest.mark.parametrize("flag", ["--hosts", "--hostfile", "--max_restarts"])
 def test_flags_about_several_processes_want_to_know_how_many(flag, environment):
-    command = [sys.executable, "-m", "spinup.run", "ppo", *TINY, flag, "3"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    done = run_python("-m", "spinup.run", "ppo", *TINY, flag, "3", expect=2, env=environment)
     assert done.stderr == (
         f"spinup: '{flag}' applies only to several processes: set their number with --cpu\n"
     )
@@ -224,13 +221,7 @@ def test_the_command_for_mpich(fake_mpirun):
 
 def test_a_module_is_started_again_as_a_module(environment):
     code = "from spinup.parallel.launch import this_program; print(this_program()[1:])"
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", code, "a b"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-X", "utf8", "-c", code, "a b", env=environment)
     assert done.stdout.strip() == str(["-X", "utf8", "-c", code, "a b"])
 
 

@@ -1,11 +1,12 @@
 """In TensorFlow, too, the number of processes does not change a bit."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from spinup.runs.storage.checkpoints import load_checkpoint
+from tests.helpers.comparing import table_cells
+from tests.mpi import program_tf1
 
 PROGRAM = Path(__file__).with_name("program_tf.py")
 
@@ -15,20 +16,9 @@ pytestmark = pytest.mark.mpi
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The folder of the same runs, all four shards in this process."""
-    path = PROGRAM.with_name("program_tf1.py")
-    spec = importlib.util.spec_from_file_location("program_tf1", path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
     folder = tmp_path_factory.mktemp("alone")
-    program.train_all(folder)
+    program_tf1.train_all(folder)
     return folder
-
-
-def table(folder):
-    """progress.txt without the column Time."""
-    rows = [line.split("\t") for line in (folder / "progress.txt").read_text().splitlines()]
-    time = rows[0].index("Time")
-    return [row[:time] + row[time + 1 :] for row in rows]
 
 
 def variables(folder):
@@ -42,7 +32,7 @@ def test_the_number_of_processes_does_not_change_a_bit(once, alone, procs):
     together = once(f"tf-{procs}", PROGRAM, procs)  # as test_tf.py does
     for name in ("vpg", "trpo", "ppo"):
         one, other = alone / f"run-{name}", together / f"run-{name}"
-        assert table(other) == table(one) and len(table(one)) == 3
+        assert table_cells(other) == table_cells(one) and len(table_cells(one)) == 3
         assert variables(other) == variables(one)
         weights = "tf1_save/policy.safetensors"
         assert (other / weights).read_bytes() == (one / weights).read_bytes()

@@ -1,6 +1,5 @@
 """Processes and shards: one process needs no MPI, and sums do not depend on who takes them."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from spinup.parallel import mpi as mpi_tools
 from spinup.parallel.mpi import Shards, chunk_statistics
 from spinup.parallel.world import World
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 numbers = st.floats(-1e6, 1e6)
 chunks = st.lists(
@@ -30,7 +30,7 @@ def test_a_single_process_imports_no_mpi():
         "assert (m.proc_id(), m.num_procs()) == (0, 1); m.mpi_avg(1.0); m.Shards(3); "
         "m.mpi_statistics_scalar([1.0]); assert 'mpi4py' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)
 
 
 @pytest.mark.parametrize("n", [1, 0, -1])

@@ -17,26 +17,13 @@ from spinup.policies.networks import load_actor_critic
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import Logger
 from spinup.utils.errors import SpinupError
+from tests.helpers.networks import ACTIONS, KINDS, OBS, actor_critic
 
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-ACTIONS = {
-    "Discrete": spaces.Discrete(4),
-    "Discrete from 5": spaces.Discrete(3, start=5),
-    "Box": spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32)),
-    "Box of two dimensions": spaces.Box(-1, 1, (2, 2), np.float32),
-    "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
-    "MultiBinary": spaces.MultiBinary(3),
-}
-KINDS = list(ACTIONS)
 CLASSES = {
     "ddpg": ddpg_core.MLPActorCritic,
     "td3": td3_core.MLPActorCritic,
     "sac": sac_core.MLPActorCritic,
 }
-
-
-def actor_critic(kind="Box", cls=nets.MLPActorCritic, **kwargs):
-    return cls(OBS, ACTIONS[kind], **{"hidden_sizes": (16, 16), **kwargs})
 
 
 def saved(ac, folder, **ac_kwargs):
@@ -51,6 +38,20 @@ def saved(ac, folder, **ac_kwargs):
     logger.save_state({}, None)
     logger.close()
     return load_policy(folder)
+
+
+def assert_same_network(ac, loaded):
+    """It has the same class and weights, and takes the same actions."""
+    assert type(loaded) is type(ac) and not loaded.training
+    state = loaded.state_dict()
+    assert set(state) == set(ac.state_dict())
+    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
+    for deterministic in (True, False):
+        one, other = (
+            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
+        )
+        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
+            np.testing.assert_array_equal(one(x), other(x))
 
 
 def test_a_policy_that_flattened_images_still_loads(tmp_path):
@@ -71,16 +72,7 @@ def test_a_loaded_network_has_the_same_weights_and_takes_the_same_actions(tmp_pa
     obs_filter = ac.pi.obs_filter
     obs_filter.update(obs_filter.batch_sums(torch.randn(20, 3) * 4 + 3))
     loaded = load_actor_critic(*saved(ac, tmp_path, normalize_obs=True, activation="ReLU"))
-    assert type(loaded) is cls and not loaded.training
-    state = loaded.state_dict()
-    assert set(state) == set(ac.state_dict())
-    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
-    for deterministic in (True, False):
-        one, other = (
-            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
-        )
-        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
-            np.testing.assert_array_equal(one(x), other(x))
+    assert_same_network(ac, loaded)
 
 
 class Mine(nets.MLPActorCritic):
@@ -113,13 +105,4 @@ def test_weights_that_do_not_fit_are_an_error(tmp_path):
 def test_a_loaded_off_policy_network_takes_the_same_actions(tmp_path, algo, space):
     ac = CLASSES[algo](OBS, space, hidden_sizes=(16, 16), activation=nn.Tanh)
     loaded = load_actor_critic(*saved(ac, tmp_path, activation="Tanh"))
-    assert type(loaded) is CLASSES[algo] and not loaded.training
-    state = loaded.state_dict()
-    assert set(state) == set(ac.state_dict())
-    assert all(torch.equal(x, state[k]) for k, x in ac.state_dict().items())
-    for deterministic in (True, False):
-        one, other = (
-            make_get_action(net, deterministic, np.random.default_rng(3)) for net in (ac, loaded)
-        )
-        for x in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
-            np.testing.assert_array_equal(one(x), other(x))
+    assert_same_network(ac, loaded)

@@ -11,9 +11,10 @@ import torch
 from spinup.policies import saved
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import Logger
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
 from spinup.utils.reading import sha256_file
+from tests.helpers.bomb import Bomb
 
 
 def save_policies(folder, *itrs):
@@ -47,15 +48,10 @@ def test_the_policy_asked_for_is_loaded(tmp_path, saved, asked, expected):
 
 def test_pickles_in_place_of_policy_files_execute_nothing(tmp_path):
     target = tmp_path / "executed"
-
-    class Bomb:
-        def __reduce__(self):
-            return (open, (str(target), "w"))
-
-    bomb = pickle.dumps(Bomb())
-    pickle.loads(bomb).close()
+    bomb = pickle.dumps(Bomb(target))
+    pickle.loads(bomb)
     assert target.exists()  # the bomb is live
-    target.unlink()
+    target.rmdir()
     save_policies(tmp_path, None)
     folder = tmp_path / "pyt_save"
     (folder / "model.pt").write_bytes(bomb)

@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 
 import gymnasium as gym
 import numpy as np
@@ -19,9 +17,11 @@ from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.policies.loading import load_policy_and_env, load_tf_policy
 from spinup.policies.tf_policies import SampledActions
-from spinup.runs.storage.files import self_hash
-from spinup.runs.storage.policy_files import write_policy
+from spinup.runs.storage.policies import write_policy
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
+from tests.helpers.bomb import Bomb
+from tests.helpers.processes import run_python
 
 OBS = np.random.default_rng(3).normal(scale=5, size=(40, 3)).astype(np.float32)
 OBS_SPACE = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -167,8 +167,7 @@ def test_known_networks_need_no_framework(tmp_path):
         "env, act = load_policy_and_env(sys.argv[1]); assert env is None; act(np.ones(3))"
     )
     folders = [str(tmp_path / kind) for kind in SPACES]
-    done = subprocess.run([sys.executable, "-c", code, *folders], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, *folders)
     assert len(done.stdout.splitlines()) == len(SPACES)
 
 
@@ -327,7 +326,7 @@ def test_a_graph_is_not_exported(tmp_path, capsys):
 
 def graph(folder, change=lambda pi: pi, outputs=("pi", "mu"), original=False, meta=None, inputs=4):
     """Save a graph of 4 inputs and 2 actions; return its most likely action as a function."""
-    from spinup.runs.tf_saver import GraphSaver
+    from spinup.algos.tf1.common.saver import GraphSaver
     from spinup.utils.tf import tf
 
     folder.parent.mkdir(exist_ok=True)
@@ -419,16 +418,6 @@ def test_actions_of_a_graph_are_clipped_to_the_bounds(tmp_path):
     with pytest.warns(loading.NoEnvironment):  # CartPole has other actions
         _, get_action = load_policy_and_env(tmp_path)
     np.testing.assert_array_equal(get_action(ROWS[0]), np.float32([0.5, 0]))
-
-
-class Bomb:
-    """Unpickling it creates a folder."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (self.trace,)
 
 
 @pytest.mark.parametrize("name", ["tf1_save", "simple_save", "tf1_save12"])

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import subprocess
 import sys
 
 import gymnasium as gym
@@ -14,6 +13,7 @@ from PIL import Image
 from spinup.policies import play as test_policy
 from spinup.policies import video
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 class Counter(gym.Env):
@@ -225,7 +225,7 @@ def test_importing_it_imports_no_renderer():
         "import sys, spinup.policies.video; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'imageio', 'pygame', 'mujoco', 'PIL')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    run_python("-c", code)
 
 
 # ------------------------------------------------------- clips of trained policies, opened again
@@ -241,8 +241,7 @@ def opened(path):
 def in_a_new_process(args):
     """What `spinup test_policy` prints."""
     code = "import sys; from spinup.policies.play import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, *args)
     return done.stdout
 
 

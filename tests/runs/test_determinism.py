@@ -8,6 +8,15 @@ import numpy as np
 import pytest
 
 from spinup import registry
+from tests.helpers.comparing import (
+    assert_same_run,
+    assert_whole_table,
+    differences,
+    final_state,
+    policy_files,
+    table,
+)
+from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
@@ -19,7 +28,7 @@ def in_another_process(runs):
     """The directories of all on-policy runs, made by one process."""
     names = list(itertools.product(ALGOS, ENVS))
     # A new interpreter: other addresses, another hash seed; and global generators out of tune.
-    outs = runs.fresh_all([runs.small(*name) for name in names], disturb=1000)
+    outs = runs.fresh_all([small(*name) for name in names], disturb=1000)
     return dict(zip(names, outs, strict=True))
 
 
@@ -27,29 +36,29 @@ def in_another_process(runs):
 @pytest.mark.parametrize("algo", ALGOS)
 def test_the_same_seed_gives_the_same_run_in_another_process(runs, in_another_process, algo, env):
     out = in_another_process[algo, env]
-    runs.assert_same(runs.small(algo, env), out)
-    runs.assert_whole_table(out, 7, 60)
+    runs.assert_same(small(algo, env), out)
+    assert_whole_table(out, 7, 60)
 
 
 def test_off_policy_the_same_seed_gives_the_same_run_twice_in_another_process(runs):
-    specs = [runs.small(algo) for algo in OFF_POLICY]
+    specs = [small(algo) for algo in OFF_POLICY]
     for spec, (a, b) in zip(specs, runs.fresh_twice(specs, disturb=1000), strict=True):
         runs.assert_same(spec, a)
         runs.assert_same(spec, b)
-        runs.assert_whole_table(a, 7, 60)
+        assert_whole_table(a, 7, 60)
 
 
 @pytest.mark.parametrize("algo", OFF_POLICY)
 def test_off_policy_another_seed_gives_another_run(runs, algo):
     """Other losses, other weights, other transitions in the buffer and other draws from it."""
-    spec = runs.small(algo, epochs=2)
+    spec = small(algo, epochs=2)
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a)
     runs.train(spec, b, seed=4)
-    assert runs.table(a)[1]["LossQ"] != runs.table(b)[1]["LossQ"]
-    assert runs.policy_files(a) != runs.policy_files(b)
-    buffers = [runs.state(out)["tracked"]["buffer"] for out in (a, b)]
-    found = runs.differences(*buffers)
+    assert table(a)[1]["LossQ"] != table(b)[1]["LossQ"]
+    assert policy_files(a) != policy_files(b)
+    buffers = [final_state(out)["tracked"]["buffer"] for out in (a, b)]
+    found = differences(*buffers)
     assert any(".obs:" in difference for difference in found)
     assert any(".rng" in difference for difference in found)
 
@@ -57,50 +66,48 @@ def test_off_policy_another_seed_gives_another_run(runs, algo):
 @pytest.mark.parametrize("env", ENVS)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_another_seed_gives_another_run_from_the_first_episode_on(runs, algo, env):
-    spec = runs.small(algo, env)
-    out = runs.new_dir()
-    runs.train(spec, out, seed=4)
-    mine, other = runs.table(out), runs.table(runs.reference(spec))
+    spec = small(algo, env)
+    out = runs.new(spec, seed=4)
+    mine, other = table(out), table(runs.reference(spec))
     assert mine[0]["AverageEpRet"] != other[0]["AverageEpRet"]
-    assert runs.policy_files(out) != runs.policy_files(runs.reference(spec))
+    assert policy_files(out) != policy_files(runs.reference(spec))
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_seed_zero_is_a_seed_and_global_generators_decide_nothing(runs, algo):
-    spec = runs.small(algo, "CartPole-v1", seed=0, epochs=3)
+    spec = small(algo, "CartPole-v1", seed=0, epochs=3)
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a, disturb=11)
     runs.train(spec, b, disturb=12)
-    runs.assert_same_run(a, b)
+    assert_same_run(a, b)
     # seed 0 is not the same as some other one either
-    c = runs.new_dir()
-    runs.train(spec, c, seed=1)
-    assert runs.table(a) != runs.table(c)
+    c = runs.new(spec, seed=1)
+    assert table(a) != table(c)
 
 
 @pytest.mark.parametrize("algo", ["reinforce", "ppo", "td3", "sac", "dqn"])
 def test_a_users_network_draws_the_same_samples_every_time(runs, algo):
     if algo in ALGOS:
-        spec = runs.small(algo, "CartPole-v1", actor_critic="own")
+        spec = small(algo, "CartPole-v1", actor_critic="own")
     else:
-        spec = runs.small(algo, actor_critic=f"own_{algo}", epochs=3)
+        spec = small(algo, actor_critic=f"own_{algo}", epochs=3)
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a, disturb=21)
     runs.train(spec, b, disturb=22)
-    runs.assert_same_run(a, b)
+    assert_same_run(a, b)
 
 
 def test_environments_that_draw_from_a_global_generator_repeat_too(runs):
-    spec = runs.small("vpg", "from_global")
+    spec = small("vpg", "from_global")
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a, disturb=31)
     runs.train(spec, b, disturb=32)
-    runs.assert_same_run(a, b)
+    assert_same_run(a, b)
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_two_calls_in_one_process_are_two_equal_runs(runs, algo):
-    spec = runs.small(algo, "InvertedPendulum-v5")
+    spec = small(algo, "InvertedPendulum-v5")
     a, b = runs.new_dir(), runs.new_dir()
     runs.train(spec, a, again=str(b))
     runs.assert_same(spec, a)
@@ -109,32 +116,29 @@ def test_two_calls_in_one_process_are_two_equal_runs(runs, algo):
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_several_environments_repeat_and_worker_processes_change_nothing(runs, vector):
-    spec = runs.small("ppo", "CartPole-v1", num_envs=4)
-    out = runs.new_dir()
-    runs.train(spec, out, vector=vector, disturb=5)
+    spec = small("ppo", "CartPole-v1", num_envs=4)
+    out = runs.new(spec, vector=vector, disturb=5)
     runs.assert_same(spec, out)
-    runs.assert_whole_table(out, 7, 60)
+    assert_whole_table(out, 7, 60)
 
 
 def test_one_environment_and_four_are_different_runs(runs):
-    one, four = (runs.small("ppo", "CartPole-v1", num_envs=n) for n in (1, 4))
-    assert runs.table(runs.reference(one)) != runs.table(runs.reference(four))
+    one, four = (small("ppo", "CartPole-v1", num_envs=n) for n in (1, 4))
+    assert table(runs.reference(one)) != table(runs.reference(four))
 
 
 def test_environments_of_one_run_are_seeded_differently(runs):
     """With one seed for all of them the streams would be copies of each other."""
-    out = runs.new_dir()
-    runs.train(runs.small("ppo", "CartPole-v1", num_envs=4, epochs=1), out)
-    seeds = runs.state(out)["shards"][0]["streams"]["seeds"]
+    out = runs.new(small("ppo", "CartPole-v1", num_envs=4, epochs=1))
+    seeds = final_state(out)["shards"][0]["streams"]["seeds"]
     assert len(set(seeds)) == 4
 
 
 def test_shards_decide_the_arithmetic_and_repeat(runs):
-    spec = runs.small("ppo", "CartPole-v1", shards=2)
-    a = runs.new_dir()
-    runs.train(spec, a)
+    spec = small("ppo", "CartPole-v1", shards=2)
+    a = runs.new(spec)
     runs.assert_same(spec, a)
-    assert runs.table(a) != runs.table(runs.reference(runs.small("ppo", "CartPole-v1")))
+    assert table(a) != table(runs.reference(small("ppo", "CartPole-v1")))
 
 
 def test_the_saved_policy_is_the_one_after_the_last_update(runs):
@@ -142,7 +146,7 @@ def test_the_saved_policy_is_the_one_after_the_last_update(runs):
 
     for algo in (*ALGOS, "sac"):
         # 8 epochs with save_freq 5: the last one is saved because it is the last
-        spec = runs.small(algo, "CartPole-v1", epochs=8, save_freq=5)
+        spec = small(algo, "CartPole-v1", epochs=8, save_freq=5)
         out, shorter = runs.new_dir(), runs.new_dir()
         runs.train(spec, out, dump=str(out) + ".npz")
         runs.train(spec, shorter, epochs=7)
@@ -157,49 +161,47 @@ def test_the_saved_policy_is_the_one_after_the_last_update(runs):
 
 @pytest.mark.parametrize("num_envs, vector", [(1, "sync"), (3, "sync")])
 def test_total_env_interacts_is_the_number_of_steps_taken(runs, num_envs, vector):
-    spec = runs.small("vpg", "CartPole-v1", num_envs=num_envs, vector=vector)
+    spec = small("vpg", "CartPole-v1", num_envs=num_envs, vector=vector)
     out = runs.new_dir()
     printed = runs.train(spec, out)
     counted = json.loads(printed.splitlines()[-1])["env_steps"]
-    assert int(runs.table(out)[-1]["TotalEnvInteracts"]) == counted == 7 * 60
+    assert int(table(out)[-1]["TotalEnvInteracts"]) == counted == 7 * 60
 
 
 @pytest.mark.parametrize("algo", OFF_POLICY)
 def test_test_episodes_are_no_interaction_of_training(runs, algo):
-    spec = runs.small(algo, num_envs=3, epochs=2)
+    spec = small(algo, num_envs=3, epochs=2)
     a, b = runs.new_dir(), runs.new_dir()
     counted = []
     for out, tests in ((a, 3), (b, 0)):
         printed = runs.train(spec, out, num_test_episodes=tests)
         counted.append(json.loads(printed.splitlines()[-1])["env_steps"])
-        assert [row["TotalEnvInteracts"] for row in runs.table(out)] == ["60", "120"]
-    rows = runs.table(a)
+        assert [row["TotalEnvInteracts"] for row in table(out)] == ["60", "120"]
+    rows = table(a)
     tested = sum(3 * float(row["TestEpLen"]) for row in rows)
     assert counted == [120 + round(tested), 120]
     # and nothing else of the run depends on them
     with_tests = [{k: v for k, v in row.items() if "Test" not in k} for row in rows]
-    assert with_tests == runs.table(b)
+    assert with_tests == table(b)
 
 
 def test_training_imports_neither_mujoco_nor_tensorflow_nor_mpi(runs):
     out = runs.new_dir()
-    code, printed, err = runs.fresh(runs.small("ppo", "CartPole-v1", epochs=1), out)
+    code, printed, err = runs.fresh(small("ppo", "CartPole-v1", epochs=1), out)
     assert code == 0, err
     assert json.loads(printed.splitlines()[-1])["modules"] == []
 
 
 def test_epochs_without_a_gradient_step_are_logged_and_resumed(runs):
-    spec = runs.small("ppo", "CartPole-v1", train_pi_iters=0, train_v_iters=0)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 300, "do": "SIGKILL"})
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
-    assert {float(row["StopIter"]) for row in runs.table(out)} == {0.0}
+    spec = small("ppo", "CartPole-v1", train_pi_iters=0, train_v_iters=0)
+    out = runs.new(spec, expect=-9, at_step={"n": 300, "do": "SIGKILL"})
+    runs.assert_resumes(spec, out)
+    assert {float(row["StopIter"]) for row in table(out)} == {0.0}
 
 
 def test_an_epoch_in_which_no_episode_ends_is_logged_as_nan(runs):
-    spec = runs.small("ppo", "CartPole-v1", steps_per_epoch=4, epochs=3)
-    rows = runs.table(runs.reference(spec))
+    spec = small("ppo", "CartPole-v1", steps_per_epoch=4, epochs=3)
+    rows = table(runs.reference(spec))
     assert rows[0]["AverageEpRet"] == "nan"
     assert rows[0]["EpLen"] == "nan"
     assert [row["TotalEnvInteracts"] for row in rows] == ["4", "8", "12"]

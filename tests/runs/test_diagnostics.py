@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import shutil
+import types
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from torch import nn
 from spinup import EpochLogger, SpinupError, registry
 from spinup.algos.pytorch.common.nets import MLPActorCritic
 from spinup.algos.pytorch.dqn.core import MLPQNetwork
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
 
 ALGOS = tuple(row.name for row in registry.ROWS)
 # Every column is written by one of these: algorithm, environment, changes.
@@ -311,11 +312,14 @@ def test_a_full_disk_is_one_sentence_and_the_run_continues(tiny_runs, tmp_path, 
     shutil.copytree(tiny_runs("vpg")[0], folder)
 
     def full(fd, data):
+        if not os.path.samestat(os.fstat(fd), os.stat(folder / "diagnostics.txt")):
+            return os.write(fd, data)
         os.write(fd, data[:5])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as broken:
-        broken.setattr("spinup.runs.diagnostics.write", full)
+        disk = types.SimpleNamespace(**{**vars(os), "write": full})
+        broken.setattr("spinup.runs.storage.tables.os", disk)
         with pytest.raises(SpinupError, match="No space left on device") as error:
             tiny_runs.train("vpg", folder, epochs=3, resume=True)
     assert f"cannot write {folder / 'diagnostics.txt'}" in str(error.value)

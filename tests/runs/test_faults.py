@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import types
 import warnings
 from pathlib import Path
@@ -20,10 +19,15 @@ from spinup import registry
 from spinup.cli.main import main
 from spinup.policies.saved import load_policy
 from spinup.runs.logger import EpochLogger
-from spinup.runs.storage import files, tables
+from spinup.runs.storage import tables
 from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint
-from spinup.runs.storage.disk import DiskError
+from spinup.utils import files
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import DiskError
+from tests.helpers.bomb import Bomb
+from tests.helpers.comparing import table
+from tests.helpers.disks import mounted
+from tests.helpers.runs import small
 
 ALGOS = tuple(row.name for row in registry.ROWS if row.on_policy)
 OFF_POLICY = tuple(row.name for row in registry.ROWS if not row.on_policy)
@@ -46,13 +50,10 @@ def checkpoints(out):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte; mounting it needs more rights than some machines give."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("may not mount here; test_a_file_that_cannot_grow does the same without")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+    with mounted(tmp_path / "disk", "1m") as is_disk:
+        if not is_disk:
+            pytest.skip("may not mount here; test_a_file_that_cannot_grow does the same without")
+        yield tmp_path / "disk"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def small_disk(tmp_path):
     ],
 )
 def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, algo, env, at):
-    spec = runs.small(algo, env)
+    spec = small(algo, env)
     out, ballast = small_disk / "run", small_disk / "ballast"
     trouble = {"n": at, "do": "fill", "path": str(ballast)}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
@@ -81,15 +82,13 @@ def test_a_full_disk_stops_the_run_by_name_and_costs_nothing(runs, small_disk, a
     # still full: it says so again, and still costs nothing
     assert "No space left" in runs.train(spec, out, expect=1, resume=True)
     ballast.unlink()
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     """As a full disk, by a limit on the size of files: it hits the largest of a checkpoint."""
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, epochs=2)
+    spec = small("ppo", "CartPole-v1", save_freq=1)
+    out = runs.new(spec, epochs=2)
     before = [path.name for path in checkpoints(out)]
     tensors = (checkpoints(out)[-1] / "state.safetensors").stat().st_size
     others = [p.stat().st_size for p in out.rglob("*") if p.is_file() and "state." not in p.name]
@@ -99,15 +98,13 @@ def test_a_file_that_cannot_grow_stops_the_run_and_costs_nothing(runs):
     assert kind == "DiskError" and "File too large" in message
     assert str(out / "checkpoints") in message and before[-1] in message
     assert [path.name for path in checkpoints(out)] == before
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
     """From the first piece of the replay buffer to the last file; nothing half-written stays."""
-    spec = runs.small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
-    start = runs.new_dir()
-    runs.train(spec, start, epochs=1)
+    spec = small("ddpg", save_freq=1, epochs=2, steps_per_epoch=20)
+    start = runs.new(spec, epochs=1)
     before = contents(start / "checkpoints")
     refused = 0
     for n in range(1, 100):
@@ -123,8 +120,7 @@ def test_a_disk_that_is_full_at_any_file_of_a_save_costs_nothing(runs):
         now = contents(out / "checkpoints")
         assert before.items() <= now.items(), "a file of the checkpoint before it is gone"
         refused += any("pieces" in name for name in now.keys() - before.keys())
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
     assert n > 12, "fewer files than a save has"
     assert refused, "no failure between the pieces and their checkpoint"
 
@@ -242,9 +238,8 @@ def damage(file, how):
 @pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "missing"])
 @pytest.mark.parametrize("name", ["state.safetensors", "state.json", "manifest.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, how):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    spec = small("ppo", "CartPole-v1", save_freq=1)
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     before, newest = checkpoints(out)
     damage(newest / name, how)
     printed = runs.resume(spec, out)
@@ -256,9 +251,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(runs, name, ho
 
 def stopped_off_policy_run(runs):
     """(description, directory, pieces of the newest checkpoint only, pieces of both)."""
-    spec = runs.small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=143, at_step={"n": 290, "do": "SIGTERM"})
+    spec = small("ddpg", save_freq=1, replay_size=1000, num_test_episodes=0)
+    out = runs.new(spec, expect=143, at_step={"n": 290, "do": "SIGTERM"})
     assert [path.name for path in checkpoints(out)] == ["step-000000000240", "step-000000000290"]
     manifests = [json.loads((path / "manifest.json").read_text()) for path in checkpoints(out)]
     old, new = (set(manifest["pieces"]) for manifest in manifests)
@@ -286,8 +280,7 @@ def test_a_damaged_piece_of_the_newest_checkpoint_costs_that_one_only(runs, how)
             path.rename(aside)
     for aside in (out / "checkpoints").glob("aside-*"):
         aside.rename(aside.with_name(aside.name.removeprefix("aside-")))
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
@@ -299,14 +292,12 @@ def test_a_damaged_piece_of_both_checkpoints_is_one_sentence(runs):
     now = contents(out)
     assert {**now, ".lock": b""} == {**before, ".lock": b""}
     damage(shared[0], "flipped")  # back
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    spec = small("ppo", "CartPole-v1", save_freq=1)
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for checkpoint in checkpoints(out):
         damage(checkpoint / "state.safetensors", "flipped")
     table = (out / "progress.txt").read_bytes()
@@ -317,15 +308,13 @@ def test_when_every_checkpoint_is_damaged_it_is_one_sentence(runs):
 
 @pytest.mark.parametrize("how", ["half a line", "one row less", "another table", "no text"])
 def test_a_damaged_table_is_mended_or_refused(runs, how):
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    spec = small("ppo", "CartPole-v1", save_freq=1)
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     progress = out / "progress.txt"
     whole = progress.read_bytes()
     if how == "half a line":
         progress.write_bytes(whole + b"4\t17.0\t3.")
-        runs.resume(spec, out)
-        runs.assert_same(spec, out)
+        runs.assert_resumes(spec, out)
         return
     bad = {
         "one row less": b"\n".join(whole.split(b"\n")[:-2]) + b"\n",
@@ -336,8 +325,7 @@ def test_a_damaged_table_is_mended_or_refused(runs, how):
     kind, message = last_line(runs.train(spec, out, expect=1, resume=True))
     assert kind == "SpinupError" and "progress.txt" in message
     progress.write_bytes(whole)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 # ---------------------------------------- divergence ----------------------------------------------
@@ -356,7 +344,7 @@ def finite(out):
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(runs, algo):
-    spec = runs.small(algo, "CartPole-v1", save_freq=1)
+    spec = small(algo, "CartPole-v1", save_freq=1)
     out = runs.new_dir()
     kind, message = last_line(runs.train(spec, out, expect=1, at_step={"n": 200, "do": "nan"}))
     assert kind == "TrainingDiverged"
@@ -364,13 +352,12 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
     assert message.startswith("LossPi became nan in epoch 3"), message
     assert str(out) in message
     assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
-    assert len(runs.table(out)) == 3
-    assert "nan" not in {row["LossPi"] for row in runs.table(out)}
+    assert len(table(out)) == 3
+    assert "nan" not in {row["LossPi"] for row in table(out)}
     assert finite(out)
     assert not (out / ".finished").exists()
     # the trouble gone, it goes on from there
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("do", ["nan", "inf_obs"])
@@ -378,7 +365,7 @@ def test_a_nan_reward_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(r
 def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs, algo, do):
     if algo == "her" and do == "inf_obs":
         do = "nan"  # its observations are bits
-    spec = runs.small(algo, save_freq=1, epochs=4)
+    spec = small(algo, save_freq=1, epochs=4)
     out = runs.new_dir()
     trouble = {"n": 190, "do": do, "among": "training"}
     kind, message = last_line(runs.train(spec, out, expect=1, at_step=trouble))
@@ -388,14 +375,13 @@ def test_off_policy_what_is_not_finite_does_not_get_into_the_replay_buffer(runs,
     assert message.endswith(f"the last good checkpoint is in {out}")
     assert [path.name for path in checkpoints(out)] == ["step-000000000120", "step-000000000180"]
     assert finite(out)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "dqn"])
 def test_off_policy_a_diverging_critic_stops_the_run_by_name(runs, algo):
     lr = "lr" if algo == "sac" else "q_lr"
-    spec = runs.small(algo, save_freq=1, epochs=2, **{lr: 1e30})
+    spec = small(algo, save_freq=1, epochs=2, **{lr: 1e30})
     out = runs.new_dir()
     kind, message = last_line(runs.train(spec, out, expect=1))
     assert kind == "TrainingDiverged" and "Q" in message.split()[0], message
@@ -411,39 +397,27 @@ def test_off_policy_a_diverging_critic_stops_the_run_by_name(runs, algo):
 def test_an_infinite_observation_does_not_get_into_a_saved_normaliser(runs):
     """The clipped input keeps every loss finite; the running mean would be lost for ever."""
     kwargs = {"hidden_sizes": [8], "normalize_obs": True}
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1, ac_kwargs=kwargs)
+    spec = small("ppo", "CartPole-v1", save_freq=1, ac_kwargs=kwargs)
     out = runs.new_dir()
     printed = runs.train(spec, out, expect=1, at_step={"n": 200, "do": "inf_obs"})
     kind, message = last_line(printed)
     assert kind == "TrainingDiverged" and "obs_filter" in message, printed
     assert finite(out)
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_an_environment_that_raises_shows_its_traceback_and_the_run_can_be_resumed(runs, vector):
-    spec = runs.small("ppo", "CartPole-v1", num_envs=3)
+    spec = small("ppo", "CartPole-v1", num_envs=3)
     out = runs.new_dir()
     trouble = {"n": 200 if vector == "sync" else 66, "do": "raise"}
     printed = runs.train(spec, out, expect=1, at_step=trouble, vector=vector)
     assert "ArithmeticError: this environment fails on purpose" in printed
     assert "in trouble" in printed, "the line of the environment is not shown"
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    runs.assert_resumes(spec, out)
 
 
 # --------------------------------------- hostile files --------------------------------------------
-
-
-class Bomb:
-    """Unpickling it makes a file: proof that something was executed."""
-
-    def __init__(self, canary):
-        self.canary = canary
-
-    def __reduce__(self):
-        return os.mkdir, (self.canary,)
 
 
 def bombs(canary):
@@ -456,9 +430,8 @@ def bombs(canary):
 @pytest.fixture(scope="module")
 def victim(runs):
     """A run killed halfway, with everything in its directory that ours or older ones had."""
-    spec = runs.small("ppo", "CartPole-v1", save_freq=1)
-    out = runs.new_dir()
-    runs.train(spec, out, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
+    spec = small("ppo", "CartPole-v1", save_freq=1)
+    out = runs.new(spec, expect=-9, at_step={"n": 290, "do": "SIGKILL"})
     for extra in ("vars.pkl", "vars3.pkl", "pyt_save/model3.pt"):
         (out / extra).write_bytes(b"")
     return spec, out

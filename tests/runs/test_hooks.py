@@ -1,6 +1,5 @@
 """Callbacks after each epoch, the best policy, and test episodes of on-policy algorithms."""
 
-import csv
 import errno
 import json
 import math
@@ -16,6 +15,7 @@ from spinup import SpinupError, registry
 from spinup.policies import play
 from spinup.policies.loading import load_policy_and_env, load_pytorch_policy
 from spinup.policies.saved import load_policy
+from tests.helpers.training import read_rows
 
 ALGOS = registry.algorithms()
 ON_POLICY = [row.name for row in registry.ROWS if row.on_policy]
@@ -26,15 +26,9 @@ def train(tmp_path, tiny_runs):
     def train(algo, folder="run", env=None, **changes):
         """Train for a few tiny epochs; return the network and the rows without the clock."""
         ac = tiny_runs.train(algo, tmp_path / folder, env, **{"epochs": 3, "seed": 1, **changes})
-        return ac, rows_of(tmp_path / folder)
+        return ac, read_rows(tmp_path / folder)
 
     return train
-
-
-def rows_of(folder):
-    with open(folder / "progress.txt", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    return [{k: float(v) for k, v in row.items() if k != "Time"} for row in rows]
 
 
 def same(one, other):
@@ -162,7 +156,7 @@ def test_the_best_policy_is_exact_under_resume(train, algo, tmp_path):
     with pytest.raises(Killed):
         train(algo, "parts", epochs=4, on_epoch=kill, **first)
     train(algo, "parts", epochs=4, resume=True, **first)
-    assert same(rows_of(tmp_path / "whole"), rows_of(tmp_path / "parts"))
+    assert same(read_rows(tmp_path / "whole"), read_rows(tmp_path / "parts"))
     one, other = (load_policy(tmp_path / run / "best") for run in ("whole", "parts"))
     assert one[0]["epoch"] == other[0]["epoch"] and one[0]["return"] == other[0]["return"]
     assert all(np.array_equal(one[1][name], other[1][name]) for name in one[1])

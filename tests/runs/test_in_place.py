@@ -10,6 +10,7 @@ from spinup.runs.logger import EpochLogger, Logger
 from spinup.runs.run import Run
 from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError
+from tests.helpers.child_environments import at, undisturbed
 
 
 def replace(path):
@@ -34,7 +35,7 @@ TROUBLE = {
 
 @pytest.mark.parametrize("what", TROUBLE)
 @pytest.mark.parametrize("step", [1, 45])
-def test_a_run_that_loses_its_files_stops_with_one_sentence(tiny_runs, tmp_path, what, step, at):
+def test_a_run_that_loses_its_files_stops_with_one_sentence(tiny_runs, tmp_path, what, step):
     run = tmp_path / "data" / "run"
     trouble, name = TROUBLE[what]
     with pytest.raises(SpinupError, match="was deleted, moved or replaced") as error:
@@ -77,7 +78,7 @@ def test_a_directory_lost_while_a_checkpoint_is_written_is_noticed(
         tiny_runs.train("vpg", run)
 
 
-def test_a_run_that_was_moved_can_be_put_back_and_resumed(tiny_runs, tmp_path, at, undisturbed):
+def test_a_run_that_was_moved_can_be_put_back_and_resumed(tiny_runs, tmp_path):
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     with pytest.raises(SpinupError, match="put it back and resume"):
         tiny_runs.train("vpg", run, at(45, lambda: run.rename(elsewhere)))
@@ -96,7 +97,7 @@ def test_a_run_directory_reached_through_a_link_is_in_place(tiny_runs, tmp_path)
 
 
 def test_an_environment_that_changes_the_working_directory_loses_nothing(
-    tiny_runs, tmp_path, monkeypatch, at
+    tiny_runs, tmp_path, monkeypatch
 ):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,15 @@
 
 import pytest
 
+from tests.helpers.comparing import (
+    assert_same_run,
+    assert_whole_table,
+    differences,
+    final_state,
+    table,
+)
+from tests.helpers.runs import small
+
 ALGOS = {"ppo": "CartPole-v1", "ddpg": "Pendulum-v1"}
 
 
@@ -17,10 +26,10 @@ def stop(runs, spec, out, n=203, **changes):
 @pytest.mark.parametrize("algo", ALGOS)
 def test_gymnasiums_stateful_wrappers_go_on_exactly(runs, algo, num_envs, vector):
     """Test episodes, too: off-policy, their environment has statistics of its own."""
-    spec = runs.small(algo, f"Stacked:{ALGOS[algo]}", num_envs=num_envs)
+    spec = small(algo, f"Stacked:{ALGOS[algo]}", num_envs=num_envs)
     out = runs.new_dir()
     stop(runs, spec, out, n=203 // (num_envs if vector == "async" else 1), vector=vector)
-    kept = runs.state(out)["shards"][0]["streams"]["kept"]
+    kept = final_state(out)["shards"][0]["streams"]["kept"]
     names = [[name for name, _ in state["layers"]] for state in kept]
     wrappers = ["NormalizeReward", "NormalizeObservation", "RecordEpisodeStatistics"]
     assert names == [[*wrappers, "SavedCurriculum"]] * num_envs
@@ -30,67 +39,66 @@ def test_gymnasiums_stateful_wrappers_go_on_exactly(runs, algo, num_envs, vector
 
 
 def test_a_stop_among_test_episodes_repeats_them_with_the_statistics_of_before(runs):
-    spec = runs.small("ddpg", "Stacked:Pendulum-v1", num_test_episodes=2)
+    spec = small("ddpg", "Stacked:Pendulum-v1", num_test_episodes=2)
     out = runs.new_dir()
     trouble = {"n": 100, "do": "SIGTERM", "among": "test"}  # of 45 steps each
     runs.train(spec, out, expect=143, at_step=trouble)
-    assert runs.state(out)["epoch"] == 1
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    assert final_state(out)["epoch"] == 1
+    runs.assert_resumes(spec, out)
 
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_environments_that_draw_from_global_generators_go_on_exactly(runs, algo, vector):
-    spec = runs.small(algo, "Draws:CartPole-v1", vector=vector)
+    spec = small(algo, "Draws:CartPole-v1", vector=vector)
     out = runs.new_dir()
     stop(runs, spec, out)
-    assert runs.state(out)["shards"][0]["streams"]["kept"][0]["globals"] is not None
+    assert final_state(out)["shards"][0]["streams"]["kept"][0]["globals"] is not None
     printed = runs.resume(spec, out, disturb=77)
     assert "fresh" not in printed
     runs.assert_same(spec, out)
 
 
 def test_each_worker_has_its_own_seed_which_follows_from_the_runs_seed(runs):
-    spec = runs.small("ppo", "Draws:CartPole-v1", num_envs=2, vector="async")
+    spec = small("ppo", "Draws:CartPole-v1", num_envs=2, vector="async")
     a, b, c = (runs.new_dir() for _ in range(3))
     runs.train(spec, a, disturb=21)
     runs.train(spec, b, disturb=22)
-    runs.assert_same_run(a, b)
-    first, second = (kept["globals"] for kept in runs.state(a)["shards"][0]["streams"]["kept"])
-    assert runs.differences(first["python"], second["python"])
-    assert runs.differences(first["numpy"], second["numpy"])
+    assert_same_run(a, b)
+    first, second = (kept["globals"] for kept in final_state(a)["shards"][0]["streams"]["kept"])
+    assert differences(first["python"], second["python"])
+    assert differences(first["numpy"], second["numpy"])
     runs.train(spec, c, seed=4)
-    assert runs.table(c) != runs.table(a)
+    assert table(c) != table(a)
     out = runs.new_dir()
     stop(runs, spec, out, n=100)
     assert "fresh" not in runs.resume(spec, out, disturb=23)
-    runs.assert_same_run(a, out)
+    assert_same_run(a, out)
 
 
 def test_environments_that_share_a_global_generator_are_named_and_start_afresh(runs):
-    spec = runs.small("ppo", "Draws:CartPole-v1", num_envs=2)
+    spec = small("ppo", "Draws:CartPole-v1", num_envs=2)
     out = runs.new_dir()
     stop(runs, spec, out)
     printed = runs.resume(spec, out)
     assert "environment 0 starts a fresh episode, because" in printed
-    runs.assert_whole_table(out, 7, 60)
+    assert_whole_table(out, 7, 60)
 
 
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_a_curriculum_that_cannot_be_saved_is_noticed_by_its_rewards(runs, vector):
     """CartPole's observations come back exactly; only the rewards tell."""
-    spec = runs.small("ppo", "Curriculum:CartPole-v1", vector=vector)
+    spec = small("ppo", "Curriculum:CartPole-v1", vector=vector)
     out = runs.new_dir()
     stop(runs, spec, out)
     printed = runs.resume(spec, out)
     assert "environment 0 starts a fresh episode, because the reward at step 1 of" in printed
-    runs.assert_whole_table(out, 7, 60)
+    assert_whole_table(out, 7, 60)
 
 
 def test_rewards_that_changed_between_the_runs_are_noticed(runs):
     """The same wrappers by name, but another reward."""
-    spec = runs.small("ppo", "Unsaid:CartPole-v1")
+    spec = small("ppo", "Unsaid:CartPole-v1")
     out = runs.new_dir()
     stop(runs, {**spec, "env": "Unsaid:CartPole-v1"}, out)
     printed = runs.resume({**spec, "env": "UnsaidTwice:CartPole-v1"}, out)
@@ -100,13 +108,12 @@ def test_rewards_that_changed_between_the_runs_are_noticed(runs):
 
 @pytest.mark.parametrize("wrapper", ["NormalizeReward", "NormalizeObservation", "ClipReward"])
 def test_a_wrapper_added_between_the_runs_is_refused_in_one_sentence(runs, wrapper):
-    spec = runs.small("ppo", "Plain:CartPole-v1")
+    spec = small("ppo", "Plain:CartPole-v1")
     out = runs.new_dir()
     stop(runs, spec, out)
-    before = runs.state(out)
+    before = final_state(out)
     printed = runs.train({**spec, "env": f"{wrapper}:CartPole-v1"}, out, expect=1, resume=True)
     last = printed.strip().splitlines()[-1]
     assert "the environment differs" in last and wrapper in last
-    assert runs.differences(runs.state(out), before) == []
-    runs.resume(spec, out)
-    runs.assert_same(spec, out)
+    assert differences(final_state(out), before) == []
+    runs.assert_resumes(spec, out)

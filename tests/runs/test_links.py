@@ -11,8 +11,9 @@ from spinup.runs.logger import Logger
 from spinup.runs.sinks import make_sink
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
 from spinup.runs.storage.directory import RUN_FILES, delete_files, remove_temporaries
-from spinup.utils import own_files
+from spinup.utils import files
 from spinup.utils.errors import SpinupError
+from tests.helpers.child_environments import at, undisturbed
 
 FOLDERS = ("pyt_save", "checkpoints", "checkpoints/pieces", ".old", "step")
 FILES = ("config.json", "progress.txt", ".lock", ".finished", "pyt_save/policy.json", "piece")
@@ -38,7 +39,7 @@ def linked(run, name, theirs):
 
 
 @pytest.fixture
-def finished(tiny_runs, undisturbed, tmp_path):
+def finished(tiny_runs, tmp_path):
     """A copy of a finished run with an earlier one in .old."""
     whole, _ = tiny_runs("dqn", undisturbed, replay_size=60)
     run = tmp_path / "run"
@@ -51,9 +52,7 @@ def finished(tiny_runs, undisturbed, tmp_path):
 @pytest.mark.filterwarnings("ignore:skipping the damaged checkpoint")
 @pytest.mark.parametrize("how", ["again", "overwrite", "resume", "while training"])
 @pytest.mark.parametrize("name", FOLDERS + FILES)
-def test_what_a_link_leads_to_stays_as_it_was(
-    tiny_runs, finished, tmp_path, name, how, at, undisturbed
-):
+def test_what_a_link_leads_to_stays_as_it_was(tiny_runs, finished, tmp_path, name, how):
     theirs, seen = tmp_path / "theirs", []
 
     def link():
@@ -151,11 +150,11 @@ def test_pipes_and_folders_in_place_of_a_file_are_one_sentence(tmp_path):
         make(tmp_path / "progress.txt")
         with pytest.raises(SpinupError, match="not a regular file"):
             Logger(tmp_path, quiet=True, resume=True)
-        own_files.delete(tmp_path / "progress.txt")
+        files.delete(tmp_path / "progress.txt")
 
 
 def test_links_are_refused_where_the_system_has_no_flag_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(own_files, "_FLAGS", 0)
+    monkeypatch.setattr(files, "_FLAGS", 0)
     (tmp_path / "theirs").write_text("precious")
     (tmp_path / "progress.txt").symlink_to("theirs")
     with pytest.raises(SpinupError, match="not a regular file"):

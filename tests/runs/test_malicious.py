@@ -28,20 +28,11 @@ from spinup.envs import make_env
 from spinup.policies import export, loading
 from spinup.policies import play as tp
 from spinup.runs.storage import checkpoints
-from spinup.runs.storage.files import self_hash
 from spinup.utils.errors import SpinupError
+from spinup.utils.files import self_hash
+from tests.helpers.bomb import Bomb
 
 ALGOS = ("ppo", "dqn")
-
-
-class Bomb:
-    """Leaves a folder when it is unpickled."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.makedirs, (str(self.trace), 0o777, True)
 
 
 def torch_saved(bomb):
@@ -400,9 +391,9 @@ def test_an_absurd_network_is_refused_before_it_is_made(copies, sizes):
     meta["ac_kwargs"]["hidden_sizes"] = sizes
     meta.pop("sha256")
     path.write_text(json.dumps(meta))
-    started = time.monotonic()
+    started = time.process_time()
     assert outcome(play, run) != "ok"
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Rows reach TensorBoard and Weights & Biases under the table's keys."""
 
 import os
-import subprocess
 import sys
 import types
 
@@ -12,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from spinup.runs.logger import EpochLogger, Logger
 from spinup.runs.sinks import step_of
 from spinup.utils.errors import SpinupError
+from tests.helpers.processes import run_python
 
 
 def write(logger, steps):
@@ -56,8 +56,7 @@ def test_tensorboard_needs_neither_torch_nor_tensorflow(tmp_path):
         "Logger(sys.argv[1], sinks=['tensorboard']);"
         "sys.exit('torch' in sys.modules or 'tensorflow' in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True)
-    assert run.returncode == 0, run.stderr
+    run_python("-c", code, tmp_path)
 
 
 class FakeRun:
@@ -170,14 +169,7 @@ def test_real_wandb_is_asked_for_its_key(tmp_path):
     )
     clean = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_")}
     clean.update(HOME=str(tmp_path), NETRC=str(tmp_path / "none"), WANDB_CONFIG_DIR=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        env=clean,
-        cwd=tmp_path,
-        timeout=120,
-    )
+    done = run_python("-c", code, tmp_path / "run", expect=None, cwd=tmp_path, env=clean)
     assert "needs an API key, and none is configured: run 'wandb login'" in done.stdout, done.stderr
     assert not (tmp_path / "run").exists()
 

@@ -4,11 +4,12 @@ Every page is loaded from disk and looked at narrow and wide, light and dark. A 
 must not report an error, ask the network for anything, or show a formula as its source.
 """
 
-import subprocess
-import sys
 from urllib.parse import urlsplit
 
 import pytest
+
+from docs import browser as finder
+from tests.helpers.processes import run_python
 
 pytestmark = pytest.mark.browser
 
@@ -69,13 +70,12 @@ SEARCHES = {
 def site(repo_root):
     """The built site, renewed if a source has changed."""
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
-    subprocess.run([sys.executable, "docs/build.py"], cwd=repo_root, check=True)
+    run_python("docs/build.py", cwd=repo_root)
     return repo_root / "build/docs"
 
 
 @pytest.fixture(scope="module")
-def browser(script):
-    finder = script("browser")
+def browser():
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="the extra 'docs' is not installed"
     )

@@ -7,14 +7,14 @@ the process that they were loaded in. What needs a browser is in test_browser.py
 import html.parser
 import os
 import re
-import subprocess
-import sys
 import zlib
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from docs import build
 from spinup_lab import bugs as zoo
+from tests.helpers.processes import run_python
 
 # Every page of the original, as others link to it.
 USER = ["introduction", "installation", "algorithms", "running", "saving_and_loading", "plotting"]
@@ -89,14 +89,9 @@ def broken(site, pages):
 
 
 @pytest.mark.browser  # needs none, but takes half a minute, as the others do
-def test_the_site_builds_without_a_warning_and_its_files_fit_together(repo_root, tmp_path, build):
+def test_the_site_builds_without_a_warning_and_its_files_fit_together(repo_root, tmp_path):
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
-    result = subprocess.run(
-        [sys.executable, "docs/build.py", str(tmp_path)],
-        cwd=repo_root,
-        capture_output=True,
-        text=True,
-    )
+    result = run_python("docs/build.py", tmp_path, expect=None, cwd=repo_root)
     assert (result.returncode, result.stderr) == (0, "")
     site = tmp_path / "html"
     pages = {
@@ -148,12 +143,12 @@ def test_a_fault_in_a_page_is_noticed(tmp_path):
 # ------------------------------------------------------------------------------------------- stage
 
 
-def links(build, text, page="user/mine", path="docs/user/mine.md"):
+def links(text, page="user/mine", path="docs/user/mine.md"):
     site = build.Site()
     return site.links(text, page, path), site
 
 
-def test_links_are_rewritten_for_the_site(build):
+def test_links_are_rewritten_for_the_site():
     cases = {
         "[a](../grids.md)": "[a](../grids.md)",
         "[a](../grids.md#names)": "[a](../grids.md#names)",
@@ -169,18 +164,18 @@ def test_links_are_rewritten_for_the_site(build):
         "![a](../figures/curves.svg)": "![a](../figures/curves.svg)",
     }
     for text, expected in cases.items():
-        assert links(build, text)[0] == expected
+        assert links(text)[0] == expected
     code = "```text\n[a](../../Makefile)\n```\n"
-    assert links(build, code)[0] == code
+    assert links(code)[0] == code
 
 
-def test_a_link_to_code_leads_to_a_page_that_shows_it(build, tmp_path):
-    text, site = links(build, "[`vpg.py`](../../spinup/algos/pytorch/vpg/vpg.py)")
+def test_a_link_to_code_leads_to_a_page_that_shows_it(tmp_path):
+    text, site = links("[`vpg.py`](../../spinup/algos/pytorch/vpg/vpg.py)")
     assert text == "[`vpg.py`](../source/spinup/algos/pytorch/vpg/vpg.md)"
     assert site.sources == {"spinup/algos/pytorch/vpg/vpg.py"}
 
 
-def test_a_page_of_an_algorithm_joins_its_readme_and_what_docs_adds(build, tmp_path, monkeypatch):
+def test_a_page_of_an_algorithm_joins_its_readme_and_what_docs_adds(tmp_path, monkeypatch):
     readme = "spinup/algos/pytorch/ppo/README.md"
     for path, text in {
         readme: "# PPO\n\n## The idea\n\n[b](../../../../docs/b.md)\n",
@@ -201,7 +196,7 @@ def test_a_page_of_an_algorithm_joins_its_readme_and_what_docs_adds(build, tmp_p
     )
 
 
-def test_an_algorithms_page_tells_its_faults_and_lists_those_it_shares(build):
+def test_an_algorithms_page_tells_its_faults_and_lists_those_it_shares():
     mutants = zoo.load()
     zoo_page = (build.DOCS / "debug/zoo.md").read_text(encoding="utf-8")
     for algo in build.ALGORITHMS:
@@ -215,10 +210,10 @@ def test_an_algorithms_page_tells_its_faults_and_lists_those_it_shares(build):
         assert in_order([1, *(len(h) for h in re.findall(r"^(#+) ", text, re.M))])
         # every link stays one when the page is put on the site
         page = f"algorithms/{algo}"
-        assert links(build, text, page, f"docs/{page}.md")[0] == text
+        assert links(text, page, f"docs/{page}.md")[0] == text
 
 
-def test_a_new_page_is_listed_even_if_no_pattern_names_it(build):
+def test_a_new_page_is_listed_even_if_no_pattern_names_it():
     texts = {"index": "# I\n", "learn/x": "# X\n", "new": "# N\n", "debug/y": "# Y\n"}
     tree = build.toctrees("index", texts, set())
     assert [w.strip() for w in tree.splitlines() if w.startswith("/")] == [

@@ -8,19 +8,14 @@ import zipfile
 import numpy as np
 import pytest
 
+from docs import galleries, generated
 from spinup import registry
-from spinup_lab.doctor.catalogue import RULES
+from spinup_lab.doctor.rules import RULES
 
 ALGORITHMS = [row.name for row in registry.ROWS]
 
 
-@pytest.fixture(scope="module")
-def galleries(script):
-    """docs/galleries.py."""
-    return script("figures/make_figures").galleries
-
-
-def test_every_algorithm_has_a_gallery(galleries):
+def test_every_algorithm_has_a_gallery():
     assert set(galleries.GALLERY) == set(galleries.ALGORITHMS) == set(ALGORITHMS)
     runs = [len(seeds) for algo in ALGORITHMS for seeds in galleries.corpus(algo).values()]
     assert len(runs) >= 27 and set(runs) == {3}
@@ -30,7 +25,7 @@ def test_every_algorithm_has_a_gallery(galleries):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_a_readme_has_the_ranges_of_the_data(galleries, algo):
+def test_a_readme_has_the_ranges_of_the_data(algo):
     """If this fails after a new measurement, run `make figures` and commit the files."""
     text = galleries.readme(algo).read_text(encoding="utf-8")
     assert galleries.written(algo) == text
@@ -41,7 +36,7 @@ def test_a_readme_has_the_ranges_of_the_data(galleries, algo):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_the_rules_of_a_gallery_watch_its_algorithm(galleries, algo):
+def test_the_rules_of_a_gallery_watch_its_algorithm(algo):
     bases = {"her": ("dqn", "her")}.get(algo, (algo,))
     for metric in galleries.GALLERY[algo]:
         for name in metric.rules:
@@ -49,7 +44,7 @@ def test_the_rules_of_a_gallery_watch_its_algorithm(galleries, algo):
             assert not rule.algorithms or set(bases) & set(rule.algorithms), (metric.column, name)
 
 
-def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(galleries, repo_root):
+def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(repo_root):
     kept = []
     for seed in range(3):
         archive = zipfile.Path(repo_root / "benchmarks/results/corpus/ppo.zip")
@@ -63,7 +58,7 @@ def test_a_range_holds_nine_of_ten_epochs_after_the_first_fifth(galleries, repo_
     assert sum(low <= value <= high for value in kept) / len(kept) == pytest.approx(0.9, abs=0.01)
 
 
-def test_parts_of_a_run_are_averaged_without_what_is_unknown(galleries):
+def test_parts_of_a_run_are_averaged_without_what_is_unknown():
     free = (-math.inf, math.inf)
     assert galleries.binned([1.0, 3.0] * 20, free) == [2.0] * 20
     assert galleries.binned([math.nan, 5.0], free)[1] == 5.0
@@ -82,11 +77,11 @@ def test_parts_of_a_run_are_averaged_without_what_is_unknown(galleries):
         (0.998, "1"),
     ],
 )
-def test_numbers_have_two_digits_that_count(galleries, value, words):
+def test_numbers_have_two_digits_that_count(value, words):
     assert galleries.brief(value) == words
 
 
-def test_read_your_log_quotes_the_healthy_runs(galleries, repo_root):
+def test_read_your_log_quotes_the_healthy_runs(repo_root):
     def values(algo, column, env=None):
         tasks = galleries.corpus(algo)
         runs = tasks[env] if env else [run for seeds in tasks.values() for run in seeds]
@@ -152,7 +147,7 @@ def test_read_your_log_quotes_the_healthy_runs(galleries, repo_root):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_effects_are_shown_if_and_only_if_they_were_measured(galleries, algo):
+def test_effects_are_shown_if_and_only_if_they_were_measured(algo):
     text = galleries.readme(algo).read_text(encoding="utf-8")
     known = galleries.details.rows(algo)
     assert ("### Details and their measured effect" in text) == (len(known) > 1)
@@ -161,7 +156,7 @@ def test_effects_are_shown_if_and_only_if_they_were_measured(galleries, algo):
         assert f"| {detail.title} |" in text
 
 
-def test_measured_details_have_the_settings_that_the_script_has_now(galleries):
+def test_measured_details_have_the_settings_that_the_script_has_now():
     """If this fails, measure again: `python benchmarks/details.py`."""
     details = galleries.details
     known = {arm.id: arm for arm in details.arms()}
@@ -187,11 +182,11 @@ def test_measured_details_have_the_settings_that_the_script_has_now(galleries):
         ([3, 2, 1], "not seen"),
     ],
 )
-def test_an_effect_is_seen_if_no_runs_overlap(galleries, changed, words):
+def test_an_effect_is_seen_if_no_runs_overlap(changed, words):
     assert galleries.details.effect([1, 2, 3], changed) == words
 
 
-def test_a_detail_changes_what_its_table_says(galleries):
+def test_a_detail_changes_what_its_table_says():
     """Arguments are those of the training function, and faults are in the zoo."""
     import inspect
 
@@ -210,8 +205,7 @@ def test_a_detail_changes_what_its_table_says(galleries):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_a_worked_run_shows_the_columns_of_the_gallery(script, galleries, algo):
-    generated = script("generated")
+def test_a_worked_run_shows_the_columns_of_the_gallery(algo):
     text = generated.worked_run(algo)
     rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", text, re.M)
     assert [name for name, _ in rows] == [metric.column for metric in galleries.GALLERY[algo]]
@@ -219,9 +213,9 @@ def test_a_worked_run_shows_the_columns_of_the_gallery(script, galleries, algo):
     assert f"`spinup {algo} --preset" in text and generated.WORKED[algo][2] in text
 
 
-def test_what_the_readings_say_is_in_the_data(script, galleries):
+def test_what_the_readings_say_is_in_the_data():
     runs = {}
-    for algo, (env, seed, _) in script("generated").WORKED.items():
+    for algo, (env, seed, _) in generated.WORKED.items():
         runs[algo] = galleries.corpus(algo)[env][seed]
     assert min(runs["reinforce"]["AverageEpRet"][40:60]) < 180
     assert runs["reinforce"]["AverageEpRet"][-1] == 500 and runs["reinforce"]["KL"][-1] < 1e-6

@@ -62,18 +62,6 @@ def study_in(monkeypatch):
     return make
 
 
-def table(run):
-    """The rows of a run without the time."""
-    lines = [line.split("\t") for line in (run / "progress.txt").read_text().splitlines()]
-    where = lines[0].index("Time")
-    return [line[:where] + line[where + 1 :] for line in lines]
-
-
-@pytest.fixture
-def rows():
-    return table
-
-
 @pytest.fixture
 def run_here():
     return run_jobs

@@ -13,6 +13,7 @@ from spinup.grids.cells import CellsFailed
 from spinup.tuning import figure, report
 from spinup.tuning.halving import DEFAULT
 from spinup.utils.errors import SpinupError
+from tests.helpers.comparing import table_cells
 
 
 def files(folder):
@@ -21,7 +22,7 @@ def files(folder):
     return {str(p) for p in found if p.name != ".lock"}
 
 
-def test_a_study_ends_with_a_tested_winner_and_ordinary_runs(study_in, tmp_path, rows):
+def test_a_study_ends_with_a_tested_winner_and_ordinary_runs(study_in, tmp_path):
     study = study_in(tmp_path / "s")
     result = report.finish(study)
     # all configurations took part in the first rung; half of them and the default in the second
@@ -34,7 +35,7 @@ def test_a_study_ends_with_a_tested_winner_and_ordinary_runs(study_in, tmp_path,
     )
     for name, entry in first["scores"].items():
         run = study.run_of("tuning", name, 0)
-        assert len(rows(run)) == 1 + (4 if name in last["scores"] else 2)
+        assert len(table_cells(run)) == 1 + (4 if name in last["scores"] else 2)
         assert entry["seeds"]["0"] == entry["score"]
     # a promoted run equals one that never paused
     (cell,) = study.cells(winner, [0])
@@ -42,7 +43,7 @@ def test_a_study_ends_with_a_tested_winner_and_ordinary_runs(study_in, tmp_path,
     kwargs = {**cell.kwargs, "logger_kwargs": {"output_dir": str(alone), "quiet": True}}
     kwargs["env_fn"] = kwargs.pop("env_name")
     study.function(seed=0, num_threads=1, **kwargs)
-    assert rows(study.run_of("tuning", winner, 0)) == rows(alone)
+    assert table_cells(study.run_of("tuning", winner, 0)) == table_cells(alone)
     # fresh seeds, of the default too
     tested = [name for name, row in result["configurations"].items() if "test_seeds" in row]
     assert DEFAULT in tested and set(tested) >= {winner}

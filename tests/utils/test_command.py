@@ -1,13 +1,13 @@
 """The command that is printed is the one that was typed."""
 
 import shlex
-import subprocess
 import sys
 import types
 
 import pytest
 
 from spinup.utils import command
+from tests.helpers.processes import run_python
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,5 @@ def test_a_script_that_is_not_on_the_path_is_named_by_its_own(monkeypatch):
 def test_a_script_prints_what_starts_it_again(tmp_path):
     script = tmp_path / "a script.py"
     script.write_text("from spinup.utils.command import this_command\nprint(this_command())\n")
-    words = [sys.executable, str(script), "one two", "*"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert shlex.split(done.stdout) == ["python", *words[1:]]
+    done = run_python(script, "one two", "*")
+    assert shlex.split(done.stdout) == ["python", str(script), "one two", "*"]

@@ -3,7 +3,6 @@
 import hashlib
 import importlib
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from spinup import registry
 from spinup.grids.cells import Cell, make_jobs
+from tests.helpers.processes import run_python
 
 # The names that API.md promises, at the paths where user code imports them.
 PROMISED = {
@@ -118,16 +118,8 @@ def test_a_name_that_is_nowhere_is_an_import_error():
 
 def start(module, *words, expect=0, **variables):
     """The output of `python -m module words`, which must end with the status `expect`."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **variables},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == expect, done.stdout.decode()
-    return done.stdout.decode()
+    done = run_python("-m", module, *words, expect=expect, **variables)
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("module", ["spinup.utils.plot", "spinup.utils.test_policy"])
@@ -159,7 +151,7 @@ def test_the_worker_of_a_released_launcher_still_runs_its_cell(tmp_path):
     worker = subprocess.Popen([sys.executable, "-m", "spinup.utils.workers"], stdin=subprocess.PIPE)
     worker.stdin.write(sent)
     worker.stdin.flush()  # and it stays open, as long as the launcher lives
-    assert worker.wait(timeout=120) == 0
+    assert worker.wait(timeout=300) == 0
     worker.stdin.close()
     assert (tmp_path / "trained").read_text() == "seed 3"
 

@@ -12,7 +12,7 @@ from spinup import run
 from spinup.analysis import compare, curves
 from spinup.envs.space_json import space_from_json
 from spinup.grids import board, cells, slurm_executor, workers
-from spinup.runs.storage.tensors import read_safetensors
+from spinup.runs.storage.arrays import read_safetensors
 from spinup.utils import reading
 from spinup.utils.errors import SpinupError
 
@@ -52,9 +52,9 @@ HOSTILE = {
 def hostile(request, tmp_path):
     """Puts something hostile at a path; afterwards little time and memory have been used."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.monotonic()
+    started = time.process_time()
     yield HOSTILE[request.param]
-    assert time.monotonic() - started < 5  # of which the machine may be busy elsewhere
+    assert time.process_time() - started < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
 
 
@@ -136,9 +136,9 @@ def test_absurd_architectures_end_in_one_sentence(words, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     content = {"ac_kwargs": {"hidden_sizes": [2] * 1_000_000}}
     (tmp_path / "preset.json").write_text(json.dumps(content))
-    started = time.monotonic()
+    started = time.process_time()
     assert run.main(["ppo", "--env", "CartPole-v1", *words]) == 2
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert len(capsys.readouterr().err) < 300 and not (tmp_path / "data").exists()
 
 
@@ -158,7 +158,7 @@ BOX = {"type": "Box", "shape": [10_000, 1_000], "dtype": "float32", "low": 0, "h
     ],
 )
 def test_absurd_spaces_are_refused_before_they_are_made(described):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(SpinupError):
         space_from_json(json.loads(json.dumps(described)) if described != BOX else described)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1

@@ -1,7 +1,6 @@
 """TensorFlow is imported silently, and nothing global changes."""
 
-import subprocess
-import sys
+from tests.helpers.processes import run_python
 
 CODE = """
 import os
@@ -15,7 +14,5 @@ print("TF_CPP_MIN_LOG_LEVEL" in os.environ)  # a child process must silence itse
 
 def test_tensorflow_says_nothing_stays_eager_and_leaves_the_environment_alone(monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300, check=True
-    )
+    done = run_python("-c", CODE)
     assert (done.stdout, done.stderr) == ("3\nTrue\nFalse\n", "")

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spinup.envs.actions import env_actions, random_actions
+from spinup.envs.spaces import env_actions, random_actions
 from spinup.parallel.mpi import any_process
 from spinup.runs.run import Run, TrainingDiverged
 from spinup.runs.signals import StopTraining

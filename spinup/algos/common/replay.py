@@ -19,7 +19,7 @@ from spinup.utils.errors import SpinupError
 from spinup.utils.memory import check_memory, size_text
 
 if TYPE_CHECKING:
-    from spinup.runs.storage.pieces import Piece
+    from spinup.runs.storage.arrays import Piece
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
 
@@ -118,7 +118,7 @@ class Ring:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows in pieces, reusing those that have not changed since the last save."""
-        from spinup.runs.storage.pieces import Piece
+        from spinup.runs.storage.arrays import Piece
 
         for i in range(-(-min(self.total, self.max_size) // self.chunk_rows)):
             if self._pieces[i] is None:

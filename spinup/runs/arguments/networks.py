@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.envs.deviation import check_log_std
+from spinup.envs.bounds import check_log_std
 from spinup.utils.errors import SpinupError, nearest
 
 

@@ -4,7 +4,7 @@ A checkpoint is a folder ``step-000000000123/`` with ``state.json`` (the tree),
 ``state.safetensors`` (the arrays) and ``manifest.json`` (the size and SHA-256 of both). It is
 written under a temporary name and renamed once it is complete and durable. A folder without
 ``.tmp-`` in its name is therefore complete; if it is damaged later, a hash does not match.
-Pieces (see ``pieces.py``) are stored in ``pieces/``, next to the checkpoints, and are deleted
+Pieces (see ``arrays.py``) are stored in ``pieces/``, next to the checkpoints, and are deleted
 once no checkpoint lists them.
 """
 
@@ -15,22 +15,29 @@ import json
 import os
 import re
 import secrets
-import shutil
 import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from spinup.runs.storage.files import TMP_PREFIX, self_hash, write_durably
+from spinup.runs.storage.arrays import (
+    PIECE_NAME,
+    PIECES,
+    Piece,
+    read_safetensors,
+    safetensors_chunks,
+)
 from spinup.runs.storage.packing import FORGED, MAX_NESTING, pack, unpack
-from spinup.runs.storage.pieces import PIECE_NAME, PIECES, Piece
-from spinup.runs.storage.tensors import read_safetensors, safetensors_chunks
 from spinup.utils.errors import SpinupError, printable
-from spinup.utils.own_files import (
+from spinup.utils.files import (
+    TMP_PREFIX,
     delete,
     fsync_folder,
     is_own_folder,
     own_folder,
+    removed_on_error,
+    self_hash,
+    write_durably,
 )
 from spinup.utils.reading import parse_json, read_file, read_json, sha256_file
 
@@ -74,29 +81,19 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
     final = folder / f"step-{step:012d}"
     taken = os.path.lexists(final)
     placed = final.with_name(final.name + ".again") if taken else final
-    try:
+    with removed_on_error(tmp):
         tmp.mkdir()
-        files = {
-            "state.json": write_durably(tmp / "state.json", [text]),
-            "state.safetensors": write_durably(
-                tmp / "state.safetensors", safetensors_chunks(arrays)
-            ),
+        chunks = {"state.json": [text], "state.safetensors": safetensors_chunks(arrays)}
+        manifest = {
+            "format": FORMAT,
+            "step": int(step),
+            "serial": serial,
+            "files": {name: write_durably(tmp / name, data) for name, data in chunks.items()},
+            "pieces": pieces,
         }
-        manifest = _render_manifest(
-            {
-                "format": FORMAT,
-                "step": int(step),
-                "serial": serial,
-                "files": files,
-                "pieces": pieces,
-            }
-        )
-        write_durably(tmp / "manifest.json", [manifest])
+        write_durably(tmp / "manifest.json", [_render_manifest(manifest)])
         fsync_folder(tmp)
         os.rename(tmp, placed)
-    except BaseException:
-        shutil.rmtree(tmp, ignore_errors=True)
-        raise
     fsync_folder(folder)
     if taken:  # load_checkpoint reads both names, so the new checkpoint is already valid
         _promote(placed)
@@ -116,30 +113,20 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
     if not folder.is_dir():
         return None
     found = _found(folder)
-    for path, manifest, reason in found:
-        if manifest is None:
-            _warn_damaged(path, reason)
-    for path, manifest, _ in found:
-        if manifest is None:
-            continue
-        damage = _damage(path, manifest)
-        if damage is None:
+    for path, manifest, damage in found:
+        if manifest is not None and (damage := _damage(path, manifest)) is None:
             try:
                 return _read_state(path, manifest), path
             except (OSError, *FORGED) as error:
                 damage = str(error)
-        _warn_damaged(path, damage)
+        message = printable(f"skipping the damaged checkpoint {path}: {damage}")
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
     if found:
         raise SpinupError(
             f"none of the {len(found)} checkpoints in {folder} is intact; restore one from a "
             "backup, or start the run again with overwrite=True"
         )
     return None
-
-
-def _warn_damaged(path: Path, reason: str) -> None:
-    message = printable(f"skipping the damaged checkpoint {path}: {reason}")
-    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _read_state(path: Path, manifest: dict[str, Any]) -> dict:
@@ -223,14 +210,17 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str]]:
-    """Return (path, manifest or None, problem) tuples: unreadable first, then newest to oldest."""
-    found: list[tuple[Path, dict[str, Any] | None, str]] = []
+def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str | None]]:
+    """Return (path, manifest, problem) tuples: unreadable first, then newest to oldest.
+
+    One of the manifest and the problem is None.
+    """
+    found: list[tuple[Path, dict[str, Any] | None, str | None]] = []
     for path in folder.iterdir():
         if _FOLDER.fullmatch(path.name) is None:
             continue
         try:
-            found.append((path, _read_manifest(path), ""))
+            found.append((path, _read_manifest(path), None))
         except (OSError, *FORGED) as error:
             found.append((path, None, f"{type(error).__name__}: {error}"))
     # In the order of saving, not of steps: a run that returned to an older state repeats steps.

@@ -1,4 +1,4 @@
-"""A run's files in its directory, and clearing the directory for a new run."""
+"""A run's directory: its files, clearing it for a new run, and which job it belongs to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from spinup.runs.storage.files import TMP_PREFIX
-from spinup.utils.own_files import delete, fsync_folder, is_own_folder, own_folder
+from spinup.parallel.job import ID_VARIABLE
+from spinup.parallel.mpi import proc_id
+from spinup.utils.files import (
+    TMP_PREFIX,
+    DiskError,
+    atomic_write,
+    delete,
+    fsync_folder,
+    is_own_folder,
+    own_folder,
+)
+from spinup.utils.reading import count_rows
 
 # The user's own files in the directory are never touched.
 RUN_FILES = (
@@ -27,6 +37,8 @@ RUN_FILES = (
     "wandb_id.txt",
     ".finished",
 )
+# The file with the name of the restartable job that writes to the directory.
+_JOB_FILE = ".mpi_job"
 _FOLDERS = ("pyt_save", "best", "checkpoints", "checkpoints/pieces", "tensorboard", "wandb")
 
 
@@ -83,3 +95,38 @@ def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
 def _matching(output_dir: str, patterns: Sequence[str]) -> list[Path]:
     paths = Path(output_dir).iterdir()
     return sorted(path for path in paths if any(fnmatch(path.name, p) for p in patterns))
+
+
+def failed(error: OSError, output_dir: str, name: str) -> DiskError:
+    """Return the error for the file ``name`` of a run, with what the run still has."""
+    folder, path = Path(output_dir), os.path.join(output_dir, name)
+    try:
+        rows = count_rows(folder / "progress.txt")
+        saved = sorted(path.stem for path in folder.glob("checkpoints/step-*"))  # or step-*.again
+    except OSError:
+        return DiskError(error, path)
+    table = f"{rows} row{'' if rows == 1 else 's'} in progress.txt"
+    if not saved:
+        kept = f"the run has no checkpoint yet, and {table}"
+        return DiskError(error, path, kept, "start it again")
+    kept = f"the checkpoint {saved[-1]} and {table} are still there"
+    return DiskError(error, path, kept, "continue with resume=True (--resume)")
+
+
+def is_of_this_job(output_dir: Path) -> bool:
+    """Return whether an earlier launch of this job opened the run in `output_dir`.
+
+    Any other run there is older; a job that restarts after losing a process must not continue it.
+    """
+    job, path = os.environ.get(ID_VARIABLE), output_dir / _JOB_FILE
+    if job is None or not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(job) + 1) == job.encode()
+
+
+def sign_for_this_job(output_dir: Path) -> None:
+    """Write this job's name to its run directory."""
+    job = os.environ.get(ID_VARIABLE)
+    if job is not None and proc_id() == 0:
+        atomic_write(output_dir / _JOB_FILE, job.encode())

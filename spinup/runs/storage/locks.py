@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import make_folders
+from spinup.utils.files import make_folders
 
 
 class RunLock:
@@ -72,24 +72,30 @@ class RunLock:
             pass  # Windows, and some network file systems: the lock on the file has to suffice
         return True
 
-    def check(self, files: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Raise an error if the folder or a file in it was deleted, moved or replaced.
+    def moved(self, files: Mapping[str, int] = MappingProxyType({})) -> str | None:
+        """Return the path of what was deleted, moved or replaced; None if everything is in place.
 
         Checks the lock file and ``files``, which maps names to open file descriptors.
         """
         for name, fd in {"": self._folder_fd, ".lock": self._fd, **files}.items():
             path = os.path.join(self.path, name) if name else self.path
             if fd is not None and not _is_at(fd, path, follow=not name):
-                raise SpinupError(
-                    f"{path} was deleted, moved or replaced while a run was writing to it, so the "
-                    "run stopped; put it back and resume the run, or start the run again"
-                )
+                return path
+        return None
+
+    def check(self, files: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Raise an error if the folder or a file in it was deleted, moved or replaced."""
+        if path := self.moved(files):
+            raise SpinupError(
+                f"{path} was deleted, moved or replaced while a run was writing to it, so the "
+                "run stopped; put it back and resume the run, or start the run again"
+            )
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
         """Share the lock that this process already holds on ``folder``, or take a new one."""
         lock = cls._held.get(os.path.realpath(folder))
-        if lock is None or not lock.held or not lock.in_place:
+        if lock is None or not lock.held or lock.moved():
             try:
                 return cls(folder)
             except OSError as error:
@@ -103,15 +109,6 @@ class RunLock:
     def held(self) -> bool:
         """Whether this object holds the lock now."""
         return self._fd is not None
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the folder and its lock file are still the ones that were locked."""
-        try:
-            self.check()
-        except SpinupError:
-            return False
-        return True
 
     def release(self) -> None:
         """Release the lock, or this share of it. Calling this twice is harmless."""

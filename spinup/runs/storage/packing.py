@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.runs.storage.pieces import Piece
-from spinup.runs.storage.tensors import SAFE_DTYPES
+from spinup.runs.storage.arrays import SAFE_DTYPES, Piece
 from spinup.utils.errors import SpinupError
 
 MAX_NESTING = 100  # also catches a state that contains itself

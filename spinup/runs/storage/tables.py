@@ -6,17 +6,16 @@ hash as of the last save, for ``plot`` and ``compare``. Rows after the last save
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from spinup.runs.storage.files import atomic_write, json_bytes
 from spinup.utils.errors import SpinupError
-from spinup.utils.own_files import open_own
+from spinup.utils.files import atomic_write, json_bytes, open_own
+from spinup.utils.reading import TABLE_LIMIT, read_file
 
 
 def record_name(fname: str) -> str:
@@ -24,24 +23,38 @@ def record_name(fname: str) -> str:
     return f".{fname}.sha256"
 
 
-class TableHash:
-    """The hash of the rows that this process has written or read."""
+class Table:
+    """An open table, and the hash of the rows that this process has written or read."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        # append mode: after rows are removed, writing continues at the new end
+        self.file = open(path, "a", encoding="utf-8", newline="\n", opener=open_own)  # noqa: SIM115
         self._set(b"")
 
     def _set(self, data: bytes) -> None:
         self._sha256, self._size = hashlib.sha256(data), len(data)
 
-    def append(self, fd: int, size: int, data: bytes) -> None:
-        """Durably append rows to the table, which is open as ``fd`` and has ``size`` bytes now."""
-        self.of(size)
-        append(fd, data)
+    def append(self, rows: str, durable: bool = True) -> None:
+        """Append rows, whole or not at all; unless ``durable``, they do not wait for the disk."""
+        self.file.flush()  # what user code wrote to the table itself
+        fd, data = self.file.fileno(), rows.encode("utf-8")
+        self._hash(os.fstat(fd).st_size)
+        append(fd, data, durable)
         self._sha256.update(data)
         self._size += len(data)
 
-    def of(self, size: int) -> str:
+    def saved(self) -> tuple[int, str]:
+        """Make the table durable; return its size in bytes and its hash."""
+        size = self._sync()
+        return size, self._hash(size)
+
+    def _sync(self) -> int:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return os.fstat(self.file.fileno()).st_size
+
+    def _hash(self, size: int) -> str:
         """Return the hash of the whole table, which has ``size`` bytes now."""
         if size < self._size:
             raise SpinupError(
@@ -52,26 +65,26 @@ class TableHash:
             self._set(_read(self.path)[:size])
         return self._sha256.hexdigest()
 
-    def record(self, size: int) -> None:
-        """Record the hash of the whole table, which has ``size`` bytes now."""
-        _write_record(self.path, size, self.of(size))
+    def record(self) -> None:
+        """Record the hash of the whole table."""
+        _write_record(self.path, *self.saved())
 
-    def read_lines(self, file: TextIO) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Read the lines of the table; delete a half-written last line from the file."""
         data = _read(self.path)
         end = data.rfind(b"\n") + 1
         if end != len(data):
-            os.truncate(file.fileno(), end)
+            os.truncate(self.file.fileno(), end)
         self._set(data[:end])
         # cut_back rejects a file that is not text, with a clear message
         return data[:end].decode("utf-8", "replace").split("\n")[:-1]
 
-    def cut_back(self, file: TextIO, size: int, state: Mapping[str, Any]) -> list[str] | None:
-        """Truncate a table of `size` bytes to `state`; return the lines kept, None if none is cut.
+    def cut_back(self, state: Mapping[str, Any]) -> list[str] | None:
+        """Truncate the table to `state`; return the lines kept, None if nothing is cut.
 
         Raises ``SpinupError`` if the rows are not the ones that the checkpoint belongs to.
         """
-        offset = int(state["offset"])
+        size, offset = self._sync(), int(state["offset"])
         if offset < 0 or size < offset:
             raise SpinupError(
                 f"{self.path} has {size} bytes but had {offset} when the checkpoint was saved: "
@@ -95,38 +108,25 @@ class TableHash:
         if size == offset:
             return None
         _write_record(self.path, offset, digest)  # first: it is valid both before and after the cut
-        os.truncate(file.fileno(), offset)
+        os.truncate(self.file.fileno(), offset)
+        self._sync()
         return lines
 
 
-def append(fd: int, data: bytes) -> None:
+def append(fd: int, data: bytes, durable: bool = True) -> None:
     """Append bytes to a file and fsync it; if this fails, remove the part that was written."""
-    with whole(fd):
-        write(fd, data)
-        os.fsync(fd)
-
-
-@contextlib.contextmanager
-def whole(fd: int) -> Iterator[None]:
-    """Append to a file; if this fails, remove the part that was written."""
-    start = os.fstat(fd).st_size
+    start, rest = os.fstat(fd).st_size, memoryview(data)
     try:
-        yield
+        while rest:  # without a buffer, which would write the rest after a failure
+            rest = rest[os.write(fd, rest) :]
+        if durable:
+            os.fsync(fd)
     except BaseException:
         os.truncate(fd, start)  # the next row must not follow a partial one
         raise
 
 
-def write(fd: int, data: bytes) -> None:
-    """Write all of ``data``, without a buffer, which would write the rest after a failure."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
 def _read(path: str) -> bytes:
-    from spinup.utils.reading import TABLE_LIMIT
-
     with open(path, "rb", opener=open_own) as file:
         if os.fstat(file.fileno()).st_size > TABLE_LIMIT:
             raise SpinupError(
@@ -149,8 +149,6 @@ def read_record(path: str | os.PathLike[str]) -> bytes | None:
 
     To check a table that is being written, read the record first.
     """
-    from spinup.utils.reading import read_file
-
     try:
         return read_file(_record_of(path), limit=4096)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The problem sets: each module here has `EXERCISES`, a tuple of `Task`s."""
+"""The problem sets: what a learner reads in TOML files, and their test cases in Python files."""

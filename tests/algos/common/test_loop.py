@@ -1,12 +1,8 @@
-"""The loop: what a step returns, when updates are due, the log, and tests that change nothing."""
+"""The loop: what a step returns, when updates are due, which paths end, and the log."""
 
 import itertools
 import json
 import math
-import signal
-from collections import Counter
-from contextlib import nullcontext
-from fractions import Fraction
 from inspect import signature
 from types import SimpleNamespace
 
@@ -16,121 +12,33 @@ import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from torch import nn
 
 from spinup import registry
 from spinup.algos.common import loop as loop_module
-from spinup.algos.common.evaluation import play_test
 from spinup.algos.common.loop import Loop
-from spinup.algos.pytorch.common import run as torch_run
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ddpg import ddpg as ddpg_module
 from spinup.envs import make_env
-from spinup.parallel import mpi as mpi_tools
-from spinup.runs.run import Run, TrainingDiverged
-from spinup.runs.storage.checkpoints import load_checkpoint
+from spinup.runs.run import TrainingDiverged
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state
+from tests.helpers.loops import (
+    CONTINUOUS,
+    KINDS,
+    NAMES,
+    OFF_POLICY,
+    POLICY,
+    Fixed,
+    Numbers,
+    Tape,
+    Whole,
+    read,
+    updates_by_the_rule,
+    vectorized,
+)
+from tests.helpers.training import env_of
 
-ROWS = [row for row in registry.ROWS if not row.on_policy]
-OFF_POLICY = [row.name for row in ROWS]
-# ACER keeps trajectories, in a buffer of its own.
-CONTINUOUS = [r.name for r in ROWS if r.action_spaces[0] == "Box" and r.observation == "vector"]
 PATIENT = [n for n in OFF_POLICY if "update_after" in signature(registry.load(n)).parameters]
-KINDS = ("terminated", "truncated")
-NAMES = ("o", "a", "r", "o2", "d")
-POLICY = np.float32(0.123)  # an action that is never drawn at random
-
-
-class Tape(gym.Env):
-    """The observation tells environment, episode and step; the reward is ten times the step."""
-
-    def __init__(self, length=5, end="terminated"):
-        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
-        self.length, self.end = length, end
-        self.episode, self.t, self.seeds, self.actions = -1, 0, [], []
-
-    def obs(self):
-        # The first seed tells environments apart, in whatever process they live.
-        return np.array([self.seeds[0] % 2**20, self.episode, self.t], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.seeds.append(seed)
-        self.episode, self.t = self.episode + 1, 0
-        return self.obs(), {}
-
-    def step(self, action):
-        self.actions.append(np.array(action))
-        self.t += 1
-        over = self.t == self.length
-        terminated, truncated = (over and self.end in (kind, "both") for kind in KINDS)
-        return self.obs(), 10.0 * (self.t - 1), terminated, truncated, {}
-
-
-class Fixed:
-    """A policy whose actions are recognised."""
-
-    def __init__(self):
-        self.begun = 0
-
-    def begin(self, rng):
-        self.begun += 1
-
-    def renew(self):
-        raise AssertionError("nothing was restored")
-
-    def __call__(self, obs, rng):
-        return np.full((len(obs), 2), POLICY)
-
-
-@pytest.fixture
-def play(in_run):
-    """A function that runs the loop without a network; returns the loop and all transitions.
-
-    `update(loop)` is called for every gradient step and returns what it measured.
-    """
-
-    def loop_of(
-        env_fn=Tape,
-        policy=None,
-        update=lambda loop: {},
-        get_action=None,
-        algo="ddpg",
-        start_steps=0,
-        update_after=0,
-        update_every=1,
-        updates_per_step=0.0,
-        **given,
-    ):
-        policy, rows = policy or Fixed(), []
-
-        def body(run):
-            loop = Loop(run, ("QVals",), ("LossQ",))
-            for _epoch in run.epochs():
-                for _t in loop.steps():
-                    a = loop.act(policy, start_steps)
-                    for row in zip(*(x.copy() for x in loop.step(a)), strict=True):
-                        rows.append(SimpleNamespace(**dict(zip(NAMES, row, strict=True))))
-                    for _ in range(loop.updates_due(update_after, update_every, updates_per_step)):
-                        loop.record(update(loop))
-                loop.evaluate(get_action, run.config["num_test_episodes"])
-                loop.log()
-            return SimpleNamespace(loop=loop, rows=rows, policy=policy, dir=run.output_dir)
-
-        return in_run(algo, body, env_fn, **{"epochs": 2, **given})
-
-    return loop_of
-
-
-def vectorized(mode=AutoresetMode.NEXT_STEP, cls=SyncVectorEnv, n=3, **kwargs):
-    """An env_fn whose environment is a vector of n tapes."""
-    return lambda: cls([lambda: Tape(**kwargs)] * n, autoreset_mode=mode)
-
-
-class Whole(SyncVectorEnv):
-    """A vector environment of a user's own, which is not taken apart."""
 
 
 MODES = list(AutoresetMode)
@@ -196,7 +104,7 @@ def test_total_env_interacts_is_the_number_of_steps_really_taken(train, algo):
             return self.env.step(action)
 
     def env_fn():
-        env = Counting(make_env(default_env(algo)))
+        env = Counting(make_env(env_of(algo)))
         env.number = len(taken)
         taken.append(0)
         return env
@@ -204,24 +112,6 @@ def test_total_env_interacts_is_the_number_of_steps_really_taken(train, algo):
     rows = train(algo, env_fn, num_envs=2, epochs=2, num_test_episodes=1).rows
     assert [row["TotalEnvInteracts"] for row in rows] == [40, 80]
     assert taken[:2] == [40, 40] and sum(taken[2:]) == sum(row["TestEpLen"] for row in rows)
-
-
-def default_env(algo):
-    row = registry.get(algo)
-    if row.observation == "goal":
-        return "spinup/BitFlip-v0"
-    return "Pendulum-v1" if "Box" in row.action_spaces else "CartPole-v1"
-
-
-def updates_by_the_rule(steps, n, after, every, ratio):
-    """Gradient steps in `steps` steps, n at a time, in exact arithmetic.
-
-    Each block of `every` steps is worth every x ratio gradient steps, done when the block is
-    complete; blocks that were complete before `after` steps are worth nothing.
-    """
-    each = every * Fraction(ratio).limit_denominator(1000)
-    lost = max((t // every for t in range(0, steps + 1, n) if t < after), default=0)
-    return max(0, math.floor(steps // every * each) - math.floor(lost * each))
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 4])
@@ -265,20 +155,6 @@ def test_asking_how_many_updates_are_due_draws_nothing(torch_loop):
     assert torch.equal(torch.get_rng_state(), torch_before)
     after = loop._update_rng.bit_generator.state, json.dumps(global_state(), default=repr)
     assert after == before
-
-
-class Numbers:
-    """A buffer whose batches are numbers."""
-
-    def __init__(self, size=1):
-        self.size, self.asked = size, []
-
-    def __len__(self):
-        return self.size
-
-    def sample_batches(self, n, batch_size, **options):
-        self.asked.append((n, batch_size, options))
-        return iter(range(n))
 
 
 def test_a_round_of_updates_starts_from_a_seed_of_its_own(torch_loop):
@@ -394,20 +270,6 @@ def test_max_ep_len_cuts_a_vector_environment_that_lets_it(play):
         play(vectorized(AutoresetMode.NEXT_STEP, Whole, length=99), max_ep_len=5)
 
 
-@pytest.fixture
-def tracked(monkeypatch):
-    """Everything that the runs of a test track, one dict a run."""
-    found, track = [], Run.track
-
-    def remember(run, **objects):
-        if not run.tracked:
-            found.append(run.tracked)
-        track(run, **objects)
-
-    monkeypatch.setattr(Run, "track", remember)
-    return found
-
-
 @pytest.mark.parametrize("algo", CONTINUOUS)
 @pytest.mark.parametrize("end", ["max_ep_len", "terminated_at_max_ep_len"])
 def test_the_buffer_of_a_run_holds_what_happened(train, tracked, algo, end):
@@ -506,12 +368,6 @@ def test_the_steps_of_all_shards_and_epochs_are_counted(in_run):
 # ---- the log ---------------------------------------------------------------------------------
 
 
-def read(run):
-    lines = (run.dir / "progress.txt").read_text().splitlines()
-    names = lines[0].split("\t")
-    return [dict(zip(names, map(float, x.split("\t")), strict=True)) for x in lines[1:]]
-
-
 @pytest.mark.parametrize("join_every", [1, 3, 100])
 def test_the_row_of_an_epoch_says_what_its_updates_measured(play, monkeypatch, join_every):
     monkeypatch.setattr(loop_module, "_JOIN_EVERY", join_every)
@@ -574,470 +430,10 @@ def test_an_epoch_without_an_update_logs_nan_for_its_losses(train, algo):
 @pytest.mark.parametrize("algo", OFF_POLICY)
 def test_an_epoch_without_a_finished_episode_logs_nan(train, algo):
     rows = train(algo, None, epochs=2, steps_per_epoch=4, max_ep_len=5000).rows
-    for row in rows[:1] if default_env(algo) != "Pendulum-v1" else rows:
+    for row in rows[:1] if env_of(algo) != "Pendulum-v1" else rows:
         assert math.isnan(row["AverageEpRet"]) and math.isnan(row["EpLen"])
 
 
 def test_without_test_episodes_there_are_no_columns_for_them(train):
     rows = train("ddpg", "Pendulum-v1", num_test_episodes=0).rows
     assert not [k for k in rows[0] if "Test" in k]
-
-
-# ---- test episodes ---------------------------------------------------------------------------
-
-
-class Drawing(gym.Wrapper):
-    """Draws from NumPy's global generator: when it is made, and in every step."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        np.random.random(3)
-
-    def step(self, action):
-        o, r, terminated, truncated, info = self.env.step(action)
-        return o, r + np.random.random(), terminated, truncated, info
-
-
-class Q(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Linear(4, 1)
-
-    def forward(self, obs, act):
-        return self.net(torch.cat([obs, act], -1)).squeeze(-1)
-
-
-class Dropout(nn.Module):
-    """An actor-critic of a user's own that draws whenever it acts."""
-
-    def __init__(self, observation_space, action_space):
-        super().__init__()
-        self.pi, self.q = nn.Linear(3, 1), Q()
-
-    def act(self, obs):
-        with torch.no_grad():
-            return (self.pi(obs) + 0.1 * torch.randn(1)).numpy()
-
-
-def pair(train, tracked, algo, make_env_fn, **kwargs):
-    """The same run without test episodes and with three of them; fails unless training agrees."""
-    runs = []
-    for n in (0, 3):
-        tracked.clear()
-        run = train(algo, make_env_fn(), num_test_episodes=n, epochs=2, **kwargs)
-        runs.append(SimpleNamespace(run=run, tracked=dict(tracked[0])))
-    without, with_tests = runs
-    for p, q in zip(without.run.ac.parameters(), with_tests.run.ac.parameters(), strict=True):
-        assert torch.equal(p, q)
-    buffers = [r.tracked["buffer"] for r in runs]
-    assert buffers[0].ring.total == buffers[1].ring.total > 70
-    for name, x in buffers[0].ring.data.items():
-        assert np.array_equal(x, buffers[1].ring.data[name]), name
-    assert buffers[0].rng.bit_generator.state == buffers[1].rng.bit_generator.state
-    for one, other in zip(without.run.rows, with_tests.run.rows, strict=True):
-        assert repr(one) == repr({k: v for k, v in other.items() if "Test" not in k})
-        assert other["TestEpLen"] > 0 and other.keys() - one.keys() >= {"AverageTestEpRet"}
-    return with_tests.run
-
-
-@pytest.mark.parametrize("algo", OFF_POLICY)
-def test_test_episodes_change_nothing_in_training(train, tracked, algo):
-    pair(train, tracked, algo, lambda: default_env(algo))
-
-
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_test_episodes_of_an_environment_with_global_randomness_change_nothing(
-    train, tracked, num_envs
-):
-    pair(train, tracked, "td3", lambda: lambda: Drawing(gym.make("Pendulum-v1")), num_envs=num_envs)
-
-
-@pytest.mark.parametrize("algo", ["ddpg", "sac"])
-def test_test_episodes_in_the_training_environment_itself_change_nothing(train, tracked, algo):
-    def make_env_fn():
-        env = gym.make("Pendulum-v1")
-        return lambda: env
-
-    # the epoch ends in the middle of an episode
-    pair(train, tracked, algo, make_env_fn, steps_per_epoch=50, max_ep_len=17)
-
-
-def test_test_episodes_of_a_network_that_draws_change_nothing(train, tracked):
-    pair(train, tracked, "ddpg", lambda: "Pendulum-v1", actor_critic=Dropout, start_steps=3)
-
-
-@pytest.mark.parametrize("cls", [SyncVectorEnv, AsyncVectorEnv])
-def test_vector_environments_are_tested_in_one_of_their_own(train, cls):
-    run = train("ddpg", lambda: cls([lambda: gym.make("Pendulum-v1")] * 2))
-    assert run.rows[0]["TestEpLen"] == 20 and run.rows[0]["TotalEnvInteracts"] == 40
-
-
-def test_a_vector_environment_that_cannot_be_tested_is_refused_at_once(train, tmp_path):
-    env_fn = vectorized(cls=Whole)
-    with pytest.raises(SpinupError, match="use num_test_episodes=0") as error:
-        train("ddpg", env_fn, steps_per_epoch=60)
-    assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
-    assert train("ddpg", env_fn, steps_per_epoch=60, num_test_episodes=0).rows
-
-
-def test_test_episodes_have_seeds_of_their_own_that_depend_on_the_epoch_alone(play):
-    def seeds_of(num_envs=1, **kwargs):
-        made = []
-
-        class Watched(Tape):
-            def __init__(self):
-                super().__init__()
-                made.append(self)
-
-        settings = {"epochs": 3, "num_test_episodes": 2, "num_envs": num_envs, **kwargs}
-        play(Watched, get_action=lambda o: np.zeros(2, np.float32), **settings)
-        assert len(made) == num_envs + 1  # one test environment for the whole run
-        return [s for env in made[:-1] for s in env.seeds], made[-1].seeds
-
-    training, tests = seeds_of()
-    assert len(tests) == 6 and None not in tests
-    assert len({*tests, *training}) == len(tests) + len(training)
-    for other in ({"num_envs": 2}, {"steps_per_epoch": 20}, {"start_steps": 7}, {"max_ep_len": 3}):
-        assert seeds_of(**other)[1] == tests
-    assert not set(seeds_of(seed=1)[1]) & set(tests)
-
-
-def test_an_environment_that_draws_from_its_spaces_repeats_in_tests_too(train):
-    class Sampling(gym.Env):
-        def __init__(self):
-            self.observation_space = spaces.Box(-1, 1, (2,), np.float32)
-            self.action_space = spaces.Box(-1, 1, (1,), np.float32)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            return self.observation_space.sample(), float(action[0]), False, False, {}
-
-    one, other = (train("ddpg", Sampling, epochs=2, max_ep_len=5) for _ in range(2))
-    assert one.rows == other.rows
-    assert one.rows[0]["AverageTestEpRet"] != one.rows[1]["AverageTestEpRet"]
-
-
-@pytest.mark.parametrize("algo", CONTINUOUS)
-def test_test_episodes_are_played_without_noise(train, algo):
-    made = []
-
-    class Still(Tape):
-        def __init__(self):
-            super().__init__(length=30)
-            made.append(self)
-
-        def obs(self):
-            return np.ones(3, np.float32)
-
-    train(algo, Still, epochs=1)
-    training, test = (np.unique(env.actions, axis=0) for env in made)
-    assert len(training) > 10 and len(test) == 1
-
-
-def test_the_log_says_what_the_test_episodes_were(play):
-    acts = []
-    run = play(
-        get_action=lambda o: acts.append(o.copy()) or np.zeros(2, np.float32),
-        num_test_episodes=3,
-        max_ep_len=4,
-    )
-    rows = read(run)
-    assert [row["TestEpLen"] for row in rows] == [4, 4]
-    assert [row["AverageTestEpRet"] for row in rows] == [60, 60]
-    assert [int(o[2]) for o in acts] == [0, 1, 2, 3] * 6  # the first observation included
-
-
-# ---- resuming --------------------------------------------------------------------------------
-
-
-def pendulum():
-    return gym.make("Pendulum-v1", max_episode_steps=5)
-
-
-class Drawn(Fixed):
-    """Draws whenever it acts, and when it begins; counts what it was told."""
-
-    def __init__(self):
-        super().__init__()
-        self.renewed, self.shift = 0, 0.0
-
-    def begin(self, rng):
-        super().begin(rng)
-        self.shift = rng.random() / 10
-
-    def renew(self):
-        self.renewed += 1
-
-    def __call__(self, obs, rng):
-        return rng.random((len(obs), 1), np.float32) + np.float32(self.shift)
-
-    def state_dict(self):
-        return {"shift": self.shift}
-
-    def load_state_dict(self, state):
-        self.shift = state["shift"]
-
-
-@pytest.fixture
-def learn(in_run, tmp_path):
-    """A function that runs a loop which learns and tests; returns what it did and its log.
-
-    `stop` is ("step", n) or ("test", n): the run is asked to stop in its n-th step of all
-    environments, or in the n-th step of its test episodes.
-    """
-
-    def call(folder, stop=None, resume=False):
-        found = SimpleNamespace(policy=Drawn(), taken=[], updates=0, rows=[])
-        seen = Counter()
-
-        def body(run):
-            def passed(what):
-                seen[what] += 1
-                if (what, seen[what]) == stop:
-                    run._signals.received = signal.SIGINT
-
-            def get_action(o):
-                passed("test")
-                return np.zeros(1, np.float32)
-
-            run.track(policy=found.policy)
-            loop = Loop(run, ("QVals",), ("LossQ",))
-            for _ in run.epochs():
-                for t in loop.steps():
-                    transitions = loop.step(loop.act(found.policy, start_steps=5))
-                    found.taken.append((t, [x.tolist() for x in transitions]))
-                    for _ in loop.sample(Numbers(), loop.updates_due(4, 3, 0.5), 8):
-                        k = float(loop.updates)
-                        loop.record({"QVals": np.array([k, -k], np.float32), "LossQ": k})
-                        found.updates += 1
-                    passed("step")
-                loop.evaluate(get_action, run.config["num_test_episodes"])
-                loop.log()
-
-        logger = {"output_dir": str(tmp_path / folder), "quiet": True}
-        settings = {"num_envs": 2, "epochs": 3, "num_test_episodes": 2, "save_freq": 2}
-        with pytest.raises(KeyboardInterrupt) if stop else nullcontext():
-            in_run("ddpg", body, pendulum, logger_kwargs=logger, resume=resume, **settings)
-        if not stop:
-            rows = read(SimpleNamespace(dir=tmp_path / folder))
-            found.rows = [{k: v for k, v in row.items() if k != "Time"} for row in rows]
-        return found
-
-    return call
-
-
-# in the random steps, in the second epoch, in its last step, and in its test episodes
-@pytest.mark.parametrize("stop", [("step", 1), ("step", 17), ("step", 24), ("test", 11)])
-def test_a_loop_that_was_stopped_continues_with_the_next_step(learn, stop, monkeypatch):
-    whole = learn("whole")
-    monkeypatch.setattr(loop_module, "_JOIN_EVERY", 5)  # joining changes nothing
-    assert len(whole.taken) == 36 and len(whole.rows) == 3
-    assert whole.updates == updates_by_the_rule(72, 2, 4, 3, 0.5)
-    first = learn("stopped", stop)
-    second = learn("stopped", resume=True)
-    assert first.taken + second.taken == whole.taken
-    assert len(first.taken) == (24 if stop[0] == "test" else stop[1])
-    assert first.updates + second.updates == whole.updates
-    assert second.rows == whole.rows
-
-
-def state_of_0_1_0(**changes):
-    """What version 0.1.0 saved of its loop, between two steps of the second epoch."""
-    rng = np.random.default_rng(5)
-    state = {"t": 30, "before": 28, "rows": 15, "updates": 7, "acted_after": 7}
-    measured = {"QVals": np.array([1.0, 3.0], np.float32), "LossQ": np.array([2.0])}
-    return {**state, "update_rng": rng.bit_generator.state, "measured": measured, **changes}
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [({}, "renew"), ({"acted_after": 6}, "begin"), ({"acted_after": -1, "updates": 0}, "begin")],
-)
-def test_the_state_of_an_older_version_is_taken(in_run, changes, told):
-    state, policy = state_of_0_1_0(**changes), Drawn()
-
-    def body(run):
-        run.epoch = 1  # 24 steps each, of two environments
-        loop = Loop(run, ("QVals",), ("LossQ",))
-        assert loop.state_dict().keys() == {*state, "deaths"}  # newer than 0.1.0
-        loop.load_state_dict(state)
-        again = loop.state_dict()
-        for name in ("t", "before", "rows", "updates", "update_rng"):
-            assert again[name] == state[name]
-        for name, x in state["measured"].items():
-            assert np.array_equal(again["measured"][name], x)
-        assert (again["acted_after"] == again["updates"]) == (told == "renew")
-        assert loop.updates_due(0, 3, 2.0) == 6  # the thirtieth step completed a block
-        taken = []
-        for t in loop.steps():
-            loop.step(loop.act(policy))
-            taken.append(t)
-        return taken
-
-    assert in_run("ddpg", body, pendulum, num_envs=2) == list(range(30, 48, 2))
-    assert (policy.renewed, policy.begun) == ((1, 0) if told == "renew" else (0, 1))
-
-
-# ---- runs that must stop ---------------------------------------------------------------------
-
-
-class Poison(gym.Wrapper):
-    """Goes wrong after `good` steps."""
-
-    def __init__(self, env, what, good):
-        super().__init__(env)
-        self.what, self.good = what, good
-
-    def reset(self, **kwargs):
-        o, info = self.env.reset(**kwargs)
-        return (o * np.inf if self.what == "reset" and self.good <= 0 else o), info
-
-    def step(self, action):
-        self.good -= 1
-        o, r, terminated, truncated, info = self.env.step(action)
-        if self.good < 0 and self.what == "reward":
-            r = math.nan
-        if self.good < 0 and self.what == "observation":
-            o = np.where(np.arange(3) == 1, -np.inf, o)
-        return o, r, terminated, truncated, info
-
-
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [("reward", "reward"), ("observation", "observation"), ("reset", "observation")],
-)
-def test_what_is_not_finite_stops_the_run_by_name_and_keeps_the_checkpoint(
-    train, tmp_path, what, said
-):
-    def env_fn():
-        return Poison(gym.make("Pendulum-v1"), what, good=110)  # no longer among the first steps
-
-    with pytest.raises(TrainingDiverged, match=f"a non-finite {said} in epoch 2") as error:
-        train("ddpg", env_fn, epochs=4, save_freq=1, num_test_episodes=0)
-    assert "so ddpg stopped" in str(error.value) and "\n" not in str(error.value)
-    state, path = load_checkpoint(tmp_path / "run0" / "checkpoints")
-    assert path.name == "step-000000000080" and state["epoch"] == 2
-    assert len((tmp_path / "run0" / "progress.txt").read_text().splitlines()) == 3
-    for piece in state["tracked"]["buffer"]["ring"]["pieces"]:
-        assert all(np.isfinite(x).all() for x in piece.load().values())
-
-
-def test_an_environment_that_starts_with_nonsense_is_stopped_as_well(train):
-    with pytest.raises(SpinupError, match=r"PendulumEnv.reset returned an observation with inf"):
-        train("ddpg", lambda: Poison(gym.make("Pendulum-v1"), "reset", good=0))
-
-
-def test_a_loss_that_is_not_finite_stops_the_run_by_name(play):
-    with pytest.raises(TrainingDiverged, match="LossQ became nan in epoch 0, so ddpg stopped"):
-        play(update=lambda loop: {"LossQ": math.nan}, updates_per_step=1.0)
-
-
-# ---- wrong values ----------------------------------------------------------------------------
-
-WRONG = [
-    {"batch_size": 0},
-    {"batch_size": 2.5},
-    {"batch_size": True},
-    {"update_every": 0},
-    {"update_every": "often"},
-    {"updates_per_step": -1},
-    {"updates_per_step": math.nan},
-    {"updates_per_step": math.inf},
-    {"updates_per_step": True},
-    {"updates_per_step": "1"},
-    {"start_steps": -1},
-    {"start_steps": math.inf},
-    {"update_after": -1},
-    {"update_after": None},
-    {"num_test_episodes": -1},
-    {"num_test_episodes": 1.5},
-    {"shards": 2},
-    {"num_envs": 3},
-]
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: "{}={}".format(*next(iter(w.items()))))
-def test_a_wrong_value_is_one_sentence_before_anything_is_written(train, tmp_path, wrong):
-    (name,) = wrong
-    with pytest.raises(SpinupError, match=name) as error:
-        train("ddpg", "Pendulum-v1", **wrong)
-    assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
-
-
-def test_whole_numbers_may_be_written_as_floats(train):
-    names = ("batch_size", "start_steps", "update_after", "update_every", "num_test_episodes")
-    one = train("ddpg", "Pendulum-v1", num_envs=4, max_ep_len=10)
-    floats = dict(zip(names, (8.0, 10.0, 10.0, 5.0, 1.0), strict=True))
-    other = train("ddpg", "Pendulum-v1", num_envs=4, max_ep_len=10, replay_size=1e3, **floats)
-    assert other.rows == one.rows and math.isfinite(one.rows[0]["LossQ"])
-
-
-@pytest.mark.parametrize("algo", OFF_POLICY)
-def test_one_buffer_is_not_split_among_shards_or_processes(train, tmp_path, monkeypatch, algo):
-    with pytest.raises(SpinupError, match=f"{algo} learns from one replay buffer") as error:
-        train(algo, None, shards=2)
-    assert "\n" not in str(error.value)
-    # as in a job of two processes; nothing is communicated before this is refused
-    monkeypatch.setattr(mpi_tools, "num_procs", lambda: 2)
-    with pytest.raises(SpinupError, match=f"{algo} learns from one replay buffer"):
-        train(algo, None)
-    assert list(tmp_path.iterdir()) == []
-
-
-# ---- threads ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("width", "batch_size", "cores", "threads"),
-    [(8, 8, 4, 1), (256, 100, 4, 2), (256, 100, 64, 2), (256, 100, 3, 1), (256, 8, 4, 1)],
-)
-def test_threads_follow_from_the_sizes_and_are_recorded(
-    train, monkeypatch, capsys, width, batch_size, cores, threads
-):
-    monkeypatch.setattr(torch_run, "_cores", lambda: cores)
-    seen = []
-
-    class Watched(gym.Wrapper):
-        def step(self, action):
-            seen.append(torch.get_num_threads())
-            return self.env.step(action)
-
-    def env_fn():
-        return Watched(gym.make("Pendulum-v1"))
-
-    before = torch.get_num_threads()
-    settings = {
-        "ac_kwargs": {"hidden_sizes": (width, 8)},
-        "batch_size": batch_size,
-        "update_after": 1000,  # threads are not what is slow here
-        "num_test_episodes": 0,
-    }
-    run = train("ddpg", env_fn, save_freq=1, **settings)
-    assert set(seen) == {threads} and torch.get_num_threads() == before
-    assert json.loads((run.dir / "config.json").read_text())["num_threads"] == threads
-    # another machine continues with what is recorded
-    monkeypatch.setattr(torch_run, "_cores", lambda: 1 if threads > 1 else 8)
-    seen.clear()
-    same = {"logger_kwargs": {"output_dir": str(run.dir), "quiet": True}, "resume": True}
-    train("ddpg", env_fn, save_freq=1, epochs=2, **settings, **same)
-    assert set(seen) == {threads}
-    assert "asked" not in capsys.readouterr().out  # nobody asked for another number
-    assert json.loads((run.dir / "config.json").read_text())["num_threads"] == threads
-
-
-def test_threads_that_were_asked_for_are_taken(train):
-    run = train("ddpg", "Pendulum-v1", num_threads=1, ac_kwargs={"hidden_sizes": (256, 8)})
-    assert json.loads((run.dir / "config.json").read_text())["num_threads"] == 1
-
-
-def test_test_episodes_accept_rewards_that_are_arrays_of_one_element():
-    class ArrayRewards(Tape):
-        def step(self, action):
-            o, r, *rest = super().step(action)
-            return o, np.array([r]), *rest
-
-    found = play_test(ArrayRewards(length=3), lambda o: np.zeros(2), 5, 100)
-    assert found == {"TestEpRet": 30.0, "TestEpLen": 3.0}

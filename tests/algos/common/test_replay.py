@@ -272,10 +272,10 @@ def test_a_hundred_thousand_rows_are_drawn_without_a_loop():
     buffer.ring.total = 100_000
     times = []
     for _ in range(7):
-        start = time.perf_counter()
+        start = time.process_time()
         for batch in buffer.sample_batches(100, 1000):
             assert len(batch["rew"]) == 1000
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.06  # one Python statement a row and field takes longer
 
 

@@ -17,19 +17,9 @@ from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.reinforce.core import MLPPolicy
 from spinup.algos.pytorch.sac import core as sac_core
 from spinup.algos.pytorch.td3 import core as td3_core
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.utils.errors import SpinupError
-
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-ACTIONS = {
-    "Discrete": spaces.Discrete(4),
-    "Discrete from 5": spaces.Discrete(3, start=5),
-    "Box": spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32)),
-    "Box of two dimensions": spaces.Box(-1, 1, (2, 2), np.float32),
-    "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
-    "MultiBinary": spaces.MultiBinary(3),
-}
-KINDS = list(ACTIONS)
+from tests.helpers.networks import ACTIONS, KINDS, OBS, actor_critic
 
 
 class Walk(gym.Env):
@@ -47,10 +37,6 @@ class Walk(gym.Env):
         push = float(np.sum(np.asarray(action, dtype=np.float64)))
         self.x = 0.9 * self.x + 0.1 * np.array([push, -push, 1.0])
         return self.x.astype(np.float32), push, False, False, {}
-
-
-def actor_critic(kind="Box", cls=nets.MLPActorCritic, **kwargs):
-    return cls(OBS, ACTIONS[kind], **{"hidden_sizes": (16, 16), **kwargs})
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.common.advantages import normalize_advantages, update_normalizer
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
 from spinup_lab.probe.environments import EpisodeEnd
 

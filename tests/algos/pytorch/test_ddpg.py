@@ -10,6 +10,15 @@ from torch.optim import SGD
 
 from spinup.algos.pytorch.ddpg import core
 from spinup.algos.pytorch.ddpg.ddpg import compute_loss_pi, compute_loss_q, ddpg_update
+from tests.helpers.by_hand import (
+    LinearPi,
+    LinearQ,
+    NetworksOf,
+    assert_gradients,
+    default_networks,
+    same,
+    transitions,
+)
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -21,36 +30,21 @@ ERROR = np.array([2.5, 0.5, -0.5]) - BACKUP
 
 
 @pytest.fixture
-def nets(linear):
+def nets():
     """Networks, targets that differ from them in everything, and a batch."""
-    ac = linear.AC(q=linear.Q(0.5, 1.0, 2.0), pi=linear.Pi(1.0, 1.0))
-    ac_targ = linear.AC(q=linear.Q(1.0, -1.0, 3.0), pi=linear.Pi(0.0, 0.5))
-    return ac, ac_targ, linear.transitions(OBS, ACT, REW, OBS2, DONE)
+    ac = NetworksOf(q=LinearQ(0.5, 1.0, 2.0), pi=LinearPi(1.0, 1.0))
+    ac_targ = NetworksOf(q=LinearQ(1.0, -1.0, 3.0), pi=LinearPi(0.0, 0.5))
+    return ac, ac_targ, transitions(OBS, ACT, REW, OBS2, DONE)
 
 
 @pytest.fixture
 def mlp_nets():
-    """The default networks in double precision, their targets, and a batch."""
-    torch.manual_seed(3)
     action_space = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))
-    obs_space = spaces.Box(-1, 1, (3,), np.float32)
-    ac, ac_targ = (
-        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2)
-    )
-    n = 6
-    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
-    batch["act"] = torch.rand(n, 2, dtype=torch.float64)
-    batch["rew"] = torch.randn(n, dtype=torch.float64)
-    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
-    return ac, ac_targ.requires_grad_(False), batch
+    return default_networks(core.MLPActorCritic, action_space)
 
 
 def sgd(ac, pi_lr=0.1, q_lr=0.1):
     return SGD(ac.pi.parameters(), pi_lr), SGD(ac.q.parameters(), q_lr)
-
-
-def same(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
 
 
 def test_the_loss_of_q_bootstraps_unless_the_episode_terminated(nets):
@@ -77,17 +71,13 @@ def test_the_gradient_of_q_does_not_reach_policies_or_targets(nets):
     assert rest == [None] * len(others)
 
 
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
+def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
     ac, ac_targ, batch = mlp_nets
     for loss, net in (
         (lambda: compute_loss_q(ac, ac_targ, batch, GAMMA)[0], ac.q),
         (lambda: compute_loss_pi(ac, batch), ac.pi),
     ):
-        got = torch.cat(
-            [g.reshape(-1) for g in torch.autograd.grad(loss(), list(net.parameters()))]
-        )
-        want = linear.finite_differences(lambda loss=loss: loss().detach(), net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 def test_an_update_is_a_step_of_q_then_one_of_the_policy_then_targets_move(nets):

@@ -21,26 +21,13 @@ from spinup.algos.pytorch.dqn import dqn as module
 from spinup.algos.pytorch.dqn.dqn import compute_loss_q, dqn, dqn_update
 from spinup.envs import PROBES, adapt_env, make_env
 from spinup.utils.seeding import Seeds
+from tests.helpers.by_hand import NetworksOf, TableQ, finite_differences
+from tests.helpers.probes import observations
 
 OBS_SPACE = spaces.Box(-1, 1, (3,), np.float32)
 
 
 # ---- a table of action values: observations are the numbers of states -------------------------
-
-
-class TableQ(nn.Module):
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values, dtype=torch.float64))
-
-    def forward(self, obs):
-        return self.values[obs]
-
-
-class Table(nn.Module):
-    def __init__(self, values):
-        super().__init__()
-        self.q = TableQ(values)
 
 
 ONLINE = [[1.0, 2.0, 0.0], [5.0, 4.0, 3.0], [0.0, 0.0, 7.0]]
@@ -62,7 +49,7 @@ SINGLE = [1 + 0.5 * 80, 2 + 0.5 * 16, 3.0]
 
 
 def tables():
-    return Table(ONLINE), Table(TARGET).requires_grad_(False)
+    return NetworksOf(q=TableQ(ONLINE)), NetworksOf(q=TableQ(TARGET)).requires_grad_(False)
 
 
 def errors(backup):
@@ -121,7 +108,7 @@ def test_the_gradient_reaches_the_taken_actions_and_nothing_else():
 
 
 @pytest.mark.parametrize("dueling", [False, True])
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, dueling):
+def test_gradients_of_the_default_networks_equal_finite_differences(dueling):
     torch.manual_seed(1)
     make = [
         core.MLPQNetwork(OBS_SPACE, spaces.Discrete(3), (5, 4), nn.Tanh, dueling).double()
@@ -137,7 +124,7 @@ def test_gradients_of_the_default_networks_equal_finite_differences(linear, duel
 
     grads = torch.autograd.grad(loss(), list(make[0].parameters()))
     found = np.concatenate([g.numpy().reshape(-1) for g in grads])
-    np.testing.assert_allclose(found, linear.finite_differences(loss, make[0]), atol=1e-7)
+    np.testing.assert_allclose(found, finite_differences(loss, make[0]), atol=1e-7)
 
 
 # ---- the update ----------------------------------------------------------------------------------
@@ -586,19 +573,6 @@ TOLD = ("Truncation-v0", "Termination-v0", "TwoStep-v0", "ActionObservationDiscr
 EVERYTHING = [(p, OTHER) for p, _ in PLAIN if p.id.removeprefix("spinup/Probe") in TOLD]
 
 
-def observations(probe):
-    """All observations from which an action is chosen."""
-    env, seen = make_env(probe.id), set()
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(env.unwrapped.action_space.start)
-            over = terminated or truncated
-    return [np.array([x], np.float32) for x in sorted(seen)]
-
-
 @pytest.mark.parametrize(
     ("probe", "options"),
     [*PLAIN, *EVERYTHING],
@@ -609,7 +583,7 @@ def test_a_probe_is_learned(train, probe, options):
     env = make_env(probe.id)
     get_action = make_get_action(run.ac, True, action_space=adapt_env(env).action_space)
     start = int(env.action_space.start)
-    for o in observations(probe):
+    for o in observations(probe.id):
         values = run.ac.q(torch.as_tensor(o)).detach().numpy()
         true = env.unwrapped.true_value(o, LEARN["gamma"])
         assert values.max() == pytest.approx(true, abs=0.1), f"max Q({o})"

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from torch import nn
 from torch.optim import SGD
 
@@ -18,31 +17,16 @@ from spinup.algos.pytorch.common.gradients import (
     over_shards,
 )
 from spinup.algos.pytorch.common.targets import target_copy
-from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.ddpg.ddpg import ddpg_update
 from spinup.parallel.mpi import Shards
 from spinup.parallel.pytorch import flatten
-
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-ACT = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))
+from tests.helpers.networks import equal, small_ddpg, values
 
 
 @pytest.fixture
 def in_a_graph(monkeypatch):
     """What runs now believes that it is being compiled."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-
-
-def actor_critic():
-    return ddpg_core.MLPActorCritic(OBS, ACT, hidden_sizes=(6,))
-
-
-def values(module):
-    return [p.detach().clone() for p in module.parameters()]
-
-
-def equal(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one, other, strict=True))
 
 
 def descend(loss, optimizer, max_grad_norm=None):
@@ -329,7 +313,7 @@ def test_evaluate_is_the_loss_of_the_joined_batch_without_gradients(count):
 
 
 def test_a_frozen_critic_gets_no_gradient_and_passes_one_on():
-    ac = actor_critic()
+    ac = small_ddpg()
     obs = torch.randn(5, 3)
     want = torch.autograd.grad(-ac.q(obs, ac.pi(obs)).mean(), list(ac.pi.parameters()))
     with frozen(ac.q):
@@ -342,7 +326,7 @@ def test_a_frozen_critic_gets_no_gradient_and_passes_one_on():
 
 
 def test_gradients_of_frozen_parameters_are_left_untouched():
-    ac = actor_critic()
+    ac = small_ddpg()
     first, *others = ac.q.parameters()
     first.grad = torch.full_like(first, 7.0)
     grad, before = first.grad, values(ac.q)
@@ -356,7 +340,7 @@ def test_gradients_of_frozen_parameters_are_left_untouched():
 
 
 def test_a_graph_leaves_no_gradient_in_frozen_parameters(in_a_graph):
-    ac = actor_critic()
+    ac = small_ddpg()
     obs = torch.randn(5, 3)
     optimizer = Adam(ac.pi.parameters(), lr=0.1)
     graphs.prepare(optimizer)
@@ -369,7 +353,7 @@ def test_a_graph_leaves_no_gradient_in_frozen_parameters(in_a_graph):
 
 
 def test_freezing_works_the_second_time_too():
-    ac = actor_critic()
+    ac = small_ddpg()
     for _ in range(2):
         with frozen(ac.q, ac.pi):
             assert not any(p.requires_grad for p in ac.parameters())
@@ -377,14 +361,14 @@ def test_freezing_works_the_second_time_too():
 
 
 def test_an_exception_ends_the_freezing():
-    ac = actor_critic()
+    ac = small_ddpg()
     with pytest.raises(ZeroDivisionError), frozen(ac.q):
         raise ZeroDivisionError
     assert all(p.requires_grad for p in ac.q.parameters())
 
 
 def test_what_was_frozen_before_stays_frozen():
-    ac = actor_critic()
+    ac = small_ddpg()
     first = next(ac.q.parameters())
     first.requires_grad_(False)
     with frozen(ac.q):
@@ -406,7 +390,7 @@ def test_what_two_networks_share_gets_no_step_from_the_gradient_of_the_other():
 
 
 def test_an_update_never_computes_a_gradient_of_q_for_the_policy(monkeypatch):
-    ac = actor_critic()
+    ac = small_ddpg()
     seen = []
     backward = torch.Tensor.backward
 

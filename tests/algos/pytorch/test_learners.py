@@ -12,24 +12,8 @@ from torch import nn
 
 from spinup.algos.common.learner import Learner
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
-from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.her.core import BASES
-
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-ACT = spaces.Box(np.array([-1, 0], np.float32), np.array([3, 0.5], np.float32))
-
-
-def actor_critic():
-    return ddpg_core.MLPActorCritic(OBS, ACT, hidden_sizes=(6,))
-
-
-def values(module):
-    return [p.detach().clone() for p in module.parameters()]
-
-
-def equal(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one, other, strict=True))
-
+from tests.helpers.networks import BOX, OBS, equal, small_ddpg, values
 
 # ---- target networks -------------------------------------------------------------------------
 
@@ -49,7 +33,7 @@ def test_polyak_update_is_the_weighted_mean(polyak):
 
 
 def test_targets_converge_to_a_network_that_stands_still():
-    ac = actor_critic()
+    ac = small_ddpg()
     ac_targ = target_copy(ac)
     with torch.no_grad():
         for p in ac.parameters():
@@ -98,7 +82,7 @@ def test_a_target_of_some_parts_is_restored_from_its_state_and_from_the_whole_ne
 
 
 def test_a_target_is_equal_at_first_independent_and_out_of_reach_of_gradients():
-    ac = actor_critic()
+    ac = small_ddpg()
     ac_targ = target_copy(ac)
     assert equal(values(ac), values(ac_targ)) and not any(
         p.requires_grad for p in ac_targ.parameters()
@@ -166,7 +150,7 @@ def test_a_learner_is_made_of_arguments_of_its_training_function(algo):
     ("algo", "kind"), [(name, kind) for name, base in BASES.items() for kind in base.actions]
 )
 def test_a_learner_explores_learns_and_measures_what_it_names(algo, kind):
-    space = ACT if kind == "Box" else spaces.Discrete(4)
+    space = BOX if kind == "Box" else spaces.Discrete(4)
     learner, ac, tracked = learner_of(algo, space)
     assert isinstance(learner, Learner)
     learner.begin_step(0)

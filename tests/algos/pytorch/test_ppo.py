@@ -15,6 +15,7 @@ from spinup.algos.pytorch.ppo import ppo as module
 from spinup.algos.pytorch.ppo.ppo import compute_loss_pi, compute_loss_v, ppo_update
 from spinup.parallel.mpi import Shards
 from spinup.utils.errors import SpinupError
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
@@ -44,11 +45,11 @@ def same(net, before):
 # ---- losses ----------------------------------------------------------------------------------
 
 
-def test_the_clipped_objective_of_four_samples_by_hand(table):
+def test_the_clipped_objective_of_four_samples_by_hand():
     # ratio * adv: 2, -2, 1, -1.8; clipped ratio * adv: 1.2, -1.2, 1.6, -1.8 (clip to 0.8 .. 1.2)
     # the smaller of both: 1.2, -2, 1, -1.8; their mean is -0.4
-    batch = table.batch(OBS, ACT, ADV, p_old=P_OLD)
-    loss, info = compute_loss_pi(table.AC(PROBS), batch, clip_ratio=0.2)
+    batch = table_batch(OBS, ACT, ADV, p_old=P_OLD)
+    loss, info = compute_loss_pi(TableAC(PROBS), batch, clip_ratio=0.2)
     assert float(loss.detach()) == pytest.approx(0.4, rel=1e-12)
     assert float(info["ClipFrac"]) == 0.75
     kl = np.mean([r - 1 - math.log(r) for r in RATIO])
@@ -57,32 +58,32 @@ def test_the_clipped_objective_of_four_samples_by_hand(table):
     assert float(info["Entropy"].detach()) == pytest.approx(np.mean(entropies), rel=1e-12)
 
 
-def test_the_clipped_branch_has_the_advantage_in_it(table):
+def test_the_clipped_branch_has_the_advantage_in_it():
     # one sample whose ratio is far above the clip: the objective is 1.2 * adv, not 1.2
-    batch = table.batch([0], [0], [10.0], p_old=[0.1])
-    loss, _ = compute_loss_pi(table.AC(PROBS), batch, clip_ratio=0.2)
+    batch = table_batch([0], [0], [10.0], p_old=[0.1])
+    loss, _ = compute_loss_pi(TableAC(PROBS), batch, clip_ratio=0.2)
     assert float(loss.detach()) == pytest.approx(-12.0, rel=1e-12)
 
 
-def test_the_entropy_bonus_is_subtracted_from_the_loss(table):
-    batch = table.batch(OBS, ACT, ADV, p_old=P_OLD)
-    ac = table.AC(PROBS)
+def test_the_entropy_bonus_is_subtracted_from_the_loss():
+    batch = table_batch(OBS, ACT, ADV, p_old=P_OLD)
+    ac = TableAC(PROBS)
     plain, info = compute_loss_pi(ac, batch, 0.2)
     bonus, _ = compute_loss_pi(ac, batch, 0.2, ent_coef=0.5)
     assert float((plain - bonus).detach()) == pytest.approx(float(info["Entropy"].detach()) / 2)
 
 
-def test_the_value_loss_of_three_samples_by_hand(table):
-    ac = table.AC(PROBS, values=[1.0, -2.0])
-    batch = table.batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
+def test_the_value_loss_of_three_samples_by_hand():
+    ac = TableAC(PROBS, values=[1.0, -2.0])
+    batch = table_batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
     assert float(compute_loss_v(ac, batch).detach()) == pytest.approx((4 + 0 + 9) / 3)
 
 
-def test_value_clipping_by_hand(table):
+def test_value_clipping_by_hand():
     # values 1, 1, 1; old values 0, 0.9, 3; clip 0.5 -> clipped values 0.5, 1, 2.5
     # errors against returns 2, 2, 1: plain 1, 1, 0; clipped 2.25, 1, 2.25; the larger of each
-    ac = table.AC(PROBS, values=[1.0, 1.0])
-    batch = table.batch([0, 0, 0], [0] * 3, [0] * 3, ret=[2.0, 2.0, 1.0], val=[0.0, 0.9, 3.0])
+    ac = TableAC(PROBS, values=[1.0, 1.0])
+    batch = table_batch([0, 0, 0], [0] * 3, [0] * 3, ret=[2.0, 2.0, 1.0], val=[0.0, 0.9, 3.0])
     loss = compute_loss_v(ac, batch, clip_vf=0.5)
     assert float(loss.detach()) == pytest.approx((2.25 + 1 + 2.25) / 3)
 
@@ -90,19 +91,19 @@ def test_value_clipping_by_hand(table):
 # ---- gradients -------------------------------------------------------------------------------
 
 
-def test_policy_gradient_is_the_formula_of_the_clipped_objective(table):
-    ac = table.AC(PROBS)
-    loss, _ = compute_loss_pi(ac, table.batch(OBS, ACT, ADV, p_old=P_OLD), 0.2)
+def test_policy_gradient_is_the_formula_of_the_clipped_objective():
+    ac = TableAC(PROBS)
+    loss, _ = compute_loss_pi(ac, table_batch(OBS, ACT, ADV, p_old=P_OLD), 0.2)
     loss.backward()
     # the first sample is clipped, the others follow ratio * adv * (onehot - p)
     weight = np.array([0.0, 2 * -1.0, 0.5 * 2.0, 0.9 * -2.0])
-    want = -np.mean(weight[:, None, None] * table.score(PROBS, OBS, ACT), axis=0)
+    want = -np.mean(weight[:, None, None] * score(PROBS, OBS, ACT), axis=0)
     np.testing.assert_allclose(ac.pi.logits.grad, want, rtol=1e-12)
 
 
-def test_entropy_gradient_is_its_formula(table):
-    ac = table.AC(PROBS)
-    batch = table.batch(OBS, ACT, [0.0] * 4, p_old=P_OLD)
+def test_entropy_gradient_is_its_formula():
+    ac = TableAC(PROBS)
+    batch = table_batch(OBS, ACT, [0.0] * 4, p_old=P_OLD)
     compute_loss_pi(ac, batch, 0.2, ent_coef=1.0)[0].backward()
     p = np.array(PROBS)
     entropy = -(p * np.log(p)).sum(-1, keepdims=True)
@@ -111,7 +112,7 @@ def test_entropy_gradient_is_its_formula(table):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda s: type(s).__name__)
-def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space):
+def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
     ac, batch = mlp_batch(space, shift=0.05)
 
     def pi_loss():
@@ -121,11 +122,7 @@ def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space)
         return compute_loss_v(ac, batch, clip_vf=0.05)
 
     for loss, net in ((pi_loss, ac.pi), (v_loss, ac.v)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        got = torch.cat([g.reshape(-1) for g in grads])
-        want = table.finite_differences(loss, net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
-        assert np.abs(want).max() > 1e-3
+        assert np.abs(assert_gradients(loss, net)).max() > 1e-3
 
 
 def test_ratio_is_one_before_the_first_step(mlp_batch):

@@ -11,26 +11,11 @@ from gymnasium import spaces
 
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.envs import PROBES, adapt_env, make_env
+from tests.helpers.probes import GAMMA, OFF_POLICY, RATES, observations
 
 VALUES = [p for p in PROBES if not p.learns_action]
 ACTIONS = [p for p in PROBES if p.learns_action]
-GAMMA = 0.5
 NET = {"hidden_sizes": (16,)}
-
-
-def observations(probe):
-    """All observations from which an action is chosen."""
-    seen = set()
-    env = make_env(probe.id)
-    env.action_space.seed(0)
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated
-    return [np.array([x], np.float32) for x in sorted(seen)]
 
 
 @pytest.mark.parametrize("probe", VALUES, ids=lambda p: p.id)
@@ -49,7 +34,7 @@ def test_the_value_of_a_probe_is_learned(train, algo, probe):
         max_ep_len=100,
     )
     env = make_env(probe.id).unwrapped
-    for o in observations(probe):
+    for o in observations(probe.id):
         value = float(run.ac.v(torch.as_tensor(o)).detach())
         assert value == pytest.approx(env.true_value(o, GAMMA), abs=0.1), f"V({o})"
 
@@ -80,7 +65,7 @@ def test_the_best_action_of_a_probe_is_learned(train, algo, probe):
     run = train(algo, probe.id, ac_kwargs=NET, num_envs=16, **settings)
     get_action = make_get_action(run.ac, True, action_space=adapt_env(env).action_space)
     start = getattr(env.action_space, "start", 0)
-    for o in observations(probe):
+    for o in observations(probe.id):
         best = np.asarray(env.unwrapped.optimal_action(o))
         got = np.asarray(get_action(o)) + start
         np.testing.assert_allclose(got, best, atol=0.2 if is_box else 0)
@@ -88,22 +73,8 @@ def test_the_best_action_of_a_probe_is_learned(train, algo, probe):
 
 # ---- off-policy: values of actions -----------------------------------------------------------
 
-OFF = {
-    "gamma": GAMMA,
-    "ac_kwargs": {"hidden_sizes": (16,), "activation": torch.nn.Tanh},
-    "steps_per_epoch": 400,
-    "start_steps": 300,
-    "update_after": 100,
-    "update_every": 10,
-    "batch_size": 64,
-    "polyak": 0.8,
-    "max_ep_len": 100,
-    "num_envs": 2,
-    "num_test_episodes": 0,
-    "num_threads": 1,
-}
-DDPG = {"pi_lr": 1e-3, "q_lr": 0.03, "act_noise": 0.3}
-RATES = {"ddpg": DDPG, "td3": {**DDPG, "pi_lr": 2e-3}, "sac": {"lr": 0.02, "alpha": 0.02}}
+NETWORKS = {"hidden_sizes": (16,), "activation": torch.nn.Tanh}
+OFF = {**OFF_POLICY, "ac_kwargs": NETWORKS, "num_threads": 1}
 
 
 def learns(algo, probe):
@@ -129,7 +100,7 @@ def test_the_value_of_every_action_of_a_value_probe_is_learned(train, algo, prob
     ends = getattr(env, "end", None) == "terminated"  # the one with many observations
     run = train(algo, probe.id, **OFF, **RATES[algo], updates_per_step=1.5 if ends else 0.5)
     actions = [0, 1] if probe.actions == "Discrete" else np.float32([[-0.9], [0.0], [0.9]])
-    for o in observations(probe):
+    for o in observations(probe.id):
         for q in q_values(run.ac, o, actions):
             want = env.true_value(o, GAMMA)  # whatever the action
             np.testing.assert_allclose(q, want, atol=0.2, err_msg=f"Q({o}, .)")
@@ -147,7 +118,7 @@ def test_the_best_action_of_a_probe_and_its_value_are_learned(train, algo, probe
     run = train(algo, probe.id, **OFF, **RATES[algo], **updates)
     get_action = make_get_action(run.ac, True, action_space=adapt_env(env).action_space)
     start = getattr(env.action_space, "start", 0)
-    for o in observations(probe):
+    for o in observations(probe.id):
         best = np.asarray(env.unwrapped.optimal_action(o))
         got = np.asarray(get_action(o)) + start
         if probe.actions == "Asymmetric":

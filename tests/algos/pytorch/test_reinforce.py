@@ -11,38 +11,36 @@ from torch.optim import SGD
 from spinup.algos.pytorch.common.acting import NetPolicy
 from spinup.algos.pytorch.reinforce.core import MLPPolicy, rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import compute_loss_pi, reinforce_update
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
-from spinup.runs.scalar import Scalar
+from spinup.runs.resuming import Scalar
 from spinup_lab.probe.environments import EpisodeEnd, ObservationReward
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
 OBS, ACT, ADV = [0, 0, 1, 1], [0, 1, 0, 1], [1.0, -3.0, 2.0, 0.5]
 
 
-def test_the_loss_of_four_samples_by_hand(table):
-    loss, info = compute_loss_pi(table.AC(PROBS), table.batch(OBS, ACT, ADV, p_old=[0.5] * 4))
+def test_the_loss_of_four_samples_by_hand():
+    loss, info = compute_loss_pi(TableAC(PROBS), table_batch(OBS, ACT, ADV, p_old=[0.5] * 4))
     p = np.array([0.5, 0.5, 0.25, 0.75])
     assert float(loss.detach()) == pytest.approx(-np.mean(np.log(p) * ADV), rel=1e-12)
     ratio = p / 0.5
     assert float(info["KL"].detach()) == pytest.approx(np.mean(ratio - 1 - np.log(ratio)))
 
 
-def test_the_gradient_is_williams(table):
-    ac = table.AC(PROBS)
-    compute_loss_pi(ac, table.batch(OBS, ACT, ADV))[0].backward()
-    weighted = np.array(ADV)[:, None, None] * table.score(PROBS, OBS, ACT)
+def test_the_gradient_is_williams():
+    ac = TableAC(PROBS)
+    compute_loss_pi(ac, table_batch(OBS, ACT, ADV))[0].backward()
+    weighted = np.array(ADV)[:, None, None] * score(PROBS, OBS, ACT)
     np.testing.assert_allclose(ac.pi.logits.grad, -weighted.mean(0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1, 1, (2,))])
-def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space):
+def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
     ac, batch = mlp_batch(space, shift=0.05)
-    grads = torch.autograd.grad(compute_loss_pi(ac, batch)[0], list(ac.pi.parameters()))
-    want = table.finite_differences(lambda: compute_loss_pi(ac, batch)[0], ac.pi)
-    got = torch.cat([g.reshape(-1) for g in grads])
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+    assert_gradients(lambda: compute_loss_pi(ac, batch)[0], ac.pi)
 
 
 def test_the_update_is_one_step_measured_after_it(mlp_batch):

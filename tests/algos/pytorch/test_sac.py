@@ -12,7 +12,6 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
-from torch.distributions import Categorical
 from torch.optim import SGD
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
@@ -30,6 +29,16 @@ from spinup.algos.pytorch.sac.sac import (
 )
 from spinup.envs import make_env
 from spinup.utils.errors import SpinupError
+from tests.helpers.by_hand import (
+    LinearQ,
+    NetworksOf,
+    TablePi,
+    TableQ,
+    assert_gradients,
+    default_networks,
+    same,
+    transitions,
+)
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -54,13 +63,13 @@ class LinearSoftPi(nn.Module):
 
 
 @pytest.fixture
-def nets(linear):
+def nets():
     """Networks, targets that differ from them in everything, and a batch."""
-    first, second = linear.Q(0.5, 1.0, 2.0), linear.Q(0.0, 0.0, 1.0)
-    ac = linear.AC(q1=first, q2=second, pi=LinearSoftPi([0.0, 0.5], [1.0, -1.0]))
-    first, second = linear.Q(1.0, -1.0, 3.0), linear.Q(4.0, 0.0, -1.0)
-    ac_targ = linear.AC(q1=first, q2=second, pi=LinearSoftPi([9.0, 9.0], [5.0, 5.0]))
-    return ac, ac_targ, linear.transitions(OBS, ACT, REW, OBS2, DONE)
+    first, second = LinearQ(0.5, 1.0, 2.0), LinearQ(0.0, 0.0, 1.0)
+    ac = NetworksOf(q1=first, q2=second, pi=LinearSoftPi([0.0, 0.5], [1.0, -1.0]))
+    first, second = LinearQ(1.0, -1.0, 3.0), LinearQ(4.0, 0.0, -1.0)
+    ac_targ = NetworksOf(q1=first, q2=second, pi=LinearSoftPi([9.0, 9.0], [5.0, 5.0]))
+    return ac, ac_targ, transitions(OBS, ACT, REW, OBS2, DONE)
 
 
 ACTIONS = {
@@ -71,28 +80,11 @@ ACTIONS = {
 
 @pytest.fixture(params=list(ACTIONS))
 def mlp_nets(request):
-    """The default networks in double precision, their targets, and a batch."""
-    torch.manual_seed(3)
-    obs_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = ACTIONS[request.param]
-    ac, ac_targ = (
-        core.MLPActorCritic(obs_space, action_space, hidden_sizes=(6, 5)).double() for _ in range(2)
-    )
-    n = 6
-    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
-    act = torch.rand(n, 2, dtype=torch.float64)
-    batch["act"] = act if request.param == "Box" else torch.tensor([0, 1, 2, 2, 1, 0])
-    batch["rew"] = torch.randn(n, dtype=torch.float64)
-    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
-    return ac, ac_targ.requires_grad_(False), batch
+    return default_networks(core.MLPActorCritic, ACTIONS[request.param])
 
 
 def sgd(ac, pi_lr=0.1, q_lr=0.1):
     return SGD(ac.pi.parameters(), pi_lr), SGD([*ac.q1.parameters(), *ac.q2.parameters()], q_lr)
-
-
-def same(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
 
 
 def log_of(alpha):
@@ -143,7 +135,7 @@ def test_the_gradient_of_the_critics_does_not_reach_policies_or_targets(nets):
     assert rest == [None] * len(others)
 
 
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
+def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
     ac, ac_targ, batch = mlp_nets
 
     def loss_q():
@@ -155,33 +147,10 @@ def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_
         return compute_loss_pi(ac, batch, ALPHA)[0]
 
     for loss, net in ((loss_q, nn.ModuleList([ac.q1, ac.q2])), (loss_pi, ac.pi)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        got = torch.cat([g.reshape(-1) for g in grads])
-        want = linear.finite_differences(loss, net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 # ---- losses, discrete actions ----------------------------------------------------------------
-
-
-class TableQ(nn.Module):
-    """A value for each state and action; observations are the numbers of states."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values, dtype=torch.float64))
-
-    def forward(self, obs, act=None):
-        return self.values[obs] if act is None else self.values[obs, act]
-
-
-class TablePi(nn.Module):
-    def __init__(self, probs):
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(np.log(probs)))
-
-    def forward(self, obs):
-        return Categorical(logits=self.logits[obs]), None
 
 
 PROBS = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
@@ -189,11 +158,11 @@ FIRST, SECOND = np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([[3.0, 1, 4], [1, 9
 
 
 @pytest.fixture
-def tables(linear):
+def tables():
     """Two states, three actions; the targets differ from the networks in everything."""
-    ac = linear.AC(pi=TablePi(PROBS), q1=TableQ(FIRST), q2=TableQ(SECOND))
-    targets = {"pi": TablePi(PROBS[::-1].copy()), "q1": TableQ(-FIRST), "q2": TableQ(-SECOND)}
-    ac_targ = linear.AC(**targets)
+    ac = NetworksOf(pi=TablePi(np.log(PROBS)), q1=TableQ(FIRST), q2=TableQ(SECOND))
+    targets = {"pi": TablePi(np.log(PROBS[::-1])), "q1": TableQ(-FIRST), "q2": TableQ(-SECOND)}
+    ac_targ = NetworksOf(**targets)
     ac.discrete = ac_targ.discrete = True
     batch = {"obs": torch.tensor([0, 1, 0]), "act": torch.tensor([2, 0, 1])}
     floats = {"rew": [1.0, 2.0, 3.0], "done": [0.0, 0.0, 1.0]}

@@ -19,10 +19,10 @@ from spinup.algos.pytorch.reinforce.core import rewards_to_go
 from spinup.algos.pytorch.reinforce.reinforce import reinforce_update
 from spinup.algos.pytorch.trpo.trpo import trpo_update
 from spinup.algos.pytorch.vpg.vpg import vpg_update
-from spinup.envs.actions import random_actions
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
+from spinup.envs.spaces import random_actions
 from spinup.parallel.mpi import Shards
-from spinup.runs.scalar import Scalar
+from spinup.runs.resuming import Scalar
 from spinup.utils.errors import SpinupError
 from spinup_lab.probe.environments import EpisodeEnd
 

@@ -20,6 +20,15 @@ from spinup.algos.pytorch.td3.td3 import (
 )
 from spinup.envs import make_env
 from spinup.utils.errors import SpinupError
+from tests.helpers.by_hand import (
+    LinearPi,
+    LinearQ,
+    NetworksOf,
+    assert_gradients,
+    default_networks,
+    same,
+    transitions,
+)
 
 OBS, ACT = np.array([1.0, 2.0, -1.0]), np.array([0.5, -1.0, 0.0])
 REW, OBS2, DONE = [1.0, 2.0, 3.0], [2.0, 0.0, 4.0], [0.0, 1.0, 0.0]
@@ -33,37 +42,22 @@ Q1, Q2 = np.array([2.5, 0.5, -0.5]), np.array([0.5, -1.0, 0.0])
 
 
 @pytest.fixture
-def nets(linear):
+def nets():
     """Networks, targets that differ from them in everything, and a batch."""
-    first, second = linear.Q(0.5, 1.0, 2.0), linear.Q(0.0, 0.0, 1.0)
-    ac = linear.AC(q1=first, q2=second, pi=linear.Pi(1.0, 1.0))
-    first, second = linear.Q(1.0, -1.0, 3.0), linear.Q(4.0, 0.0, -1.0)
-    ac_targ = linear.AC(q1=first, q2=second, pi=linear.Pi(0.0, 0.5))
-    return ac, ac_targ, linear.transitions(OBS, ACT, REW, OBS2, DONE)
+    first, second = LinearQ(0.5, 1.0, 2.0), LinearQ(0.0, 0.0, 1.0)
+    ac = NetworksOf(q1=first, q2=second, pi=LinearPi(1.0, 1.0))
+    first, second = LinearQ(1.0, -1.0, 3.0), LinearQ(4.0, 0.0, -1.0)
+    ac_targ = NetworksOf(q1=first, q2=second, pi=LinearPi(0.0, 0.5))
+    return ac, ac_targ, transitions(OBS, ACT, REW, OBS2, DONE)
 
 
 @pytest.fixture
 def mlp_nets():
-    """The default networks in double precision, their targets, and a batch."""
-    torch.manual_seed(3)
-    obs_space = spaces.Box(-1, 1, (3,), np.float32)
-    ac, ac_targ = (
-        core.MLPActorCritic(obs_space, BOX, hidden_sizes=(6, 5)).double() for _ in range(2)
-    )
-    n = 6
-    batch = {k: torch.randn(n, 3, dtype=torch.float64) for k in ("obs", "obs2")}
-    batch["act"] = torch.rand(n, 2, dtype=torch.float64)
-    batch["rew"] = torch.randn(n, dtype=torch.float64)
-    batch["done"] = torch.tensor([0.0, 1, 0, 0, 1, 0], dtype=torch.float64)
-    return ac, ac_targ.requires_grad_(False), batch
+    return default_networks(core.MLPActorCritic, BOX)
 
 
 def sgd(ac, pi_lr=0.1, q_lr=0.1):
     return SGD(ac.pi.parameters(), pi_lr), SGD([*ac.q1.parameters(), *ac.q2.parameters()], q_lr)
-
-
-def same(one, other):
-    return all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
 
 
 # ---- losses ----------------------------------------------------------------------------------
@@ -97,7 +91,7 @@ def test_the_gradient_of_the_critics_does_not_reach_policies_or_targets(nets):
     assert rest == [None] * len(others)
 
 
-def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_nets):
+def test_gradients_of_the_default_networks_equal_finite_differences(mlp_nets):
     ac, ac_targ, batch = mlp_nets
     limits = action_limits(BOX, "cpu")
 
@@ -107,10 +101,7 @@ def test_gradients_of_the_default_networks_equal_finite_differences(linear, mlp_
 
     critics = nn.ModuleList([ac.q1, ac.q2])
     for loss, net in ((loss_q, critics), (lambda: compute_loss_pi(ac, batch), ac.pi)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        got = torch.cat([g.reshape(-1) for g in grads])
-        want = linear.finite_differences(lambda loss=loss: loss().detach(), net)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 # ---- target smoothing ------------------------------------------------------------------------
@@ -127,17 +118,17 @@ class Constant(nn.Module):
         return self.action.expand(len(obs), -1)
 
 
-def smoothed(linear, action, n, target_noise, noise_clip):
+def smoothed(action, n, target_noise, noise_clip):
     limits = action_limits(BOX, "cpu")
-    ac_targ = linear.AC(pi=Constant(*action))
+    ac_targ = NetworksOf(pi=Constant(*action))
     return smoothed_action(ac_targ, torch.zeros(n, 1), target_noise, noise_clip, *limits)
 
 
-def test_smoothing_noise_is_scaled_and_clipped_by_dimension(linear, monkeypatch):
+def test_smoothing_noise_is_scaled_and_clipped_by_dimension(monkeypatch):
     # half the range is 2 in the first dimension and 0.25 in the second
     z = torch.tensor([[1.0, -1.0], [10.0, 10.0], [-10.0, 2.0], [0.0, 0.5]])
     monkeypatch.setattr(torch, "randn_like", lambda x: z)
-    a2 = smoothed(linear, (1.0, 0.2), 4, target_noise=0.2, noise_clip=0.5)
+    a2 = smoothed((1.0, 0.2), 4, target_noise=0.2, noise_clip=0.5)
     want = [
         [1 + 2 * 0.2, 0.2 - 0.25 * 0.2],
         [1 + 2 * 0.5, 0.2 + 0.25 * 0.5],  # the noise is clipped
@@ -146,14 +137,14 @@ def test_smoothing_noise_is_scaled_and_clipped_by_dimension(linear, monkeypatch)
     ]
     np.testing.assert_allclose(a2, want, rtol=1e-6)
     # the action is clipped to the bounds of its own dimension
-    a2 = smoothed(linear, (2.9, 0.01), 4, target_noise=0.2, noise_clip=0.5)
+    a2 = smoothed((2.9, 0.01), 4, target_noise=0.2, noise_clip=0.5)
     np.testing.assert_allclose(a2, [[3, 0], [3, 0.135], [1.9, 0.11], [2.9, 0.035]], rtol=1e-5)
     assert a2[0].tolist() == [3.0, 0.0]
 
 
-def test_every_sample_and_dimension_has_noise_of_its_own(linear):
+def test_every_sample_and_dimension_has_noise_of_its_own():
     n, sigma, clip = 100_000, 0.2, 0.3
-    a2 = smoothed(linear, (1.0, 0.25), n, sigma, clip).double().numpy()
+    a2 = smoothed((1.0, 0.25), n, sigma, clip).double().numpy()
     noise = (a2 - [1.0, 0.25]) / [2.0, 0.25]
     assert np.abs(noise).max() == pytest.approx(clip, rel=1e-5)
     # a normal distribution of which all beyond 1.5 standard deviations sits at the clip
@@ -168,8 +159,8 @@ def test_every_sample_and_dimension_has_noise_of_its_own(linear):
     assert len(np.unique(noise[:, 0])) > n / 2
 
 
-def test_without_noise_the_target_action_is_the_target_policys(linear):
-    a2 = smoothed(linear, (1.5, 0.3), 2, target_noise=0.0, noise_clip=0.5)
+def test_without_noise_the_target_action_is_the_target_policys():
+    a2 = smoothed((1.5, 0.3), 2, target_noise=0.0, noise_clip=0.5)
     np.testing.assert_array_equal(a2, np.float32([[1.5, 0.3]] * 2))
 
 

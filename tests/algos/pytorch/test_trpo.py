@@ -26,6 +26,7 @@ from spinup.algos.pytorch.trpo.trpo import (
 )
 from spinup.parallel.mpi import Shards
 from spinup.utils.errors import SpinupError
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
@@ -76,10 +77,10 @@ def kl_by_formula(space, old, new, obs):
 # ---- losses and divergences ------------------------------------------------------------------
 
 
-def test_the_surrogate_of_four_samples_by_hand(table):
-    ac = table.AC(PROBS)
+def test_the_surrogate_of_four_samples_by_hand():
+    ac = TableAC(PROBS)
     p_old = np.array([0.25, 0.5, 0.5, 0.75])
-    (batch,) = core.with_old_policy(ac, [table.batch(OBS, ACT, ADV, p_old=p_old)])
+    (batch,) = core.with_old_policy(ac, [table_batch(OBS, ACT, ADV, p_old=p_old)])
     loss, info = compute_loss_pi(ac, batch)
     ratio = np.array([0.5, 0.5, 0.25, 0.75]) / p_old
     assert float(loss.detach()) == pytest.approx(-np.mean(ratio * ADV), rel=1e-12)
@@ -88,23 +89,23 @@ def test_the_surrogate_of_four_samples_by_hand(table):
     assert float(info["Entropy"].detach()) == pytest.approx(-(p * np.log(p)).sum(-1).mean())
 
 
-def test_the_value_loss_of_three_samples_by_hand(table):
-    ac = table.AC(PROBS, values=[1.0, -2.0])
-    batch = table.batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
+def test_the_value_loss_of_three_samples_by_hand():
+    ac = TableAC(PROBS, values=[1.0, -2.0])
+    batch = table_batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
     assert float(compute_loss_v(ac, batch).detach()) == pytest.approx((4 + 0 + 9) / 3)
 
 
-def test_the_gradient_at_the_old_policy_is_the_policy_gradient(table):
-    ac = table.AC(PROBS)
+def test_the_gradient_at_the_old_policy_is_the_policy_gradient():
+    ac = TableAC(PROBS)
     p_old = [0.5, 0.5, 0.25, 0.75]
-    (batch,) = core.with_old_policy(ac, [table.batch(OBS, ACT, ADV, p_old=p_old)])
+    (batch,) = core.with_old_policy(ac, [table_batch(OBS, ACT, ADV, p_old=p_old)])
     compute_loss_pi(ac, batch)[0].backward()
-    weighted = np.array(ADV)[:, None, None] * table.score(PROBS, OBS, ACT)
+    weighted = np.array(ADV)[:, None, None] * score(PROBS, OBS, ACT)
     np.testing.assert_allclose(ac.pi.logits.grad, -weighted.mean(0), rtol=1e-12)
 
 
 @BY_NAME
-def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space):
+def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
     ac, batch = mlp_batch(space)
     (batch,) = core.with_old_policy(ac, [batch])
     ac = moved(ac, 0.1)
@@ -116,10 +117,7 @@ def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space)
         return compute_loss_v(ac, batch)
 
     for loss, net in ((pi_loss, ac.pi), (v_loss, ac.v)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        want = table.finite_differences(loss, net)
-        got = torch.cat([g.reshape(-1) for g in grads])
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 @BY_NAME
@@ -168,9 +166,9 @@ def test_hessian_vector_products_equal_the_explicit_hessian(mlp_batch, space):
     assert eigenvalues.min() > -1e-9 and eigenvalues.max() > 1e-2
 
 
-def test_the_hessian_of_a_table_is_its_fisher_matrix(table):
-    ac = table.AC(PROBS)
-    (batch,) = core.with_old_policy(ac, [table.batch([0, 1, 1, 1], [0, 0, 1, 1], [0.0] * 4)])
+def test_the_hessian_of_a_table_is_its_fisher_matrix():
+    ac = TableAC(PROBS)
+    (batch,) = core.with_old_policy(ac, [table_batch([0, 1, 1, 1], [0, 0, 1, 1], [0.0] * 4)])
     product = core.hessian_vector_product(partial(compute_kl, ac), ac.pi, [batch], ONE, 0.0)
     got = torch.stack([product(e) for e in torch.eye(4, dtype=torch.float64)])
     want = np.zeros((4, 4))
@@ -257,12 +255,12 @@ def test_an_update_improves_the_surrogate_within_the_trust_region(mlp_batch, spa
     assert 0 <= info["BacktrackIters"] < 10
 
 
-def test_the_step_is_the_natural_gradient_of_the_right_length(table):
+def test_the_step_is_the_natural_gradient_of_the_right_length():
     # one state visited often enough that H is invertible only with damping; solved by hand
     probs = [[0.2, 0.3, 0.5]]
     obs, act, adv = [0] * 6, [0, 1, 2, 2, 1, 0], [1.0, 0.5, -1.0, -0.5, 0.3, 0.7]
-    ac = table.AC(probs, values=[0.0])
-    batch = table.batch(obs, act, adv, p_old=[probs[0][a] for a in act])
+    ac = TableAC(probs, values=[0.0])
+    batch = table_batch(obs, act, adv, p_old=[probs[0][a] for a in act])
     before = ac.pi.logits.detach().numpy().copy()
     trpo_update(
         ac,
@@ -277,7 +275,7 @@ def test_the_step_is_the_natural_gradient_of_the_right_length(table):
     )
     p = np.array(probs[0])
     h = np.diag(p) - np.outer(p, p) + 0.1 * np.eye(3)
-    weighted = np.array(adv)[:, None, None] * table.score(probs, obs, act)
+    weighted = np.array(adv)[:, None, None] * score(probs, obs, act)
     g = -weighted.mean(0)[0]
     x = np.linalg.solve(h, g)
     step = np.sqrt(2 * 1e-4 / (x @ h @ x + 1e-8)) * x

@@ -11,6 +11,7 @@ from torch.optim import SGD
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.vpg.vpg import compute_loss_pi, compute_loss_v, vpg_update
 from spinup.parallel.mpi import Shards
+from tests.helpers.by_hand import TableAC, assert_gradients, score, table_batch
 
 ONE = Shards(1)
 PROBS = [[0.5, 0.5], [0.25, 0.75]]
@@ -27,10 +28,10 @@ def optimizers(ac, cls=Adam, lr=1e-2):
     return cls(ac.pi.parameters(), lr=lr), cls(ac.v.parameters(), lr=lr)
 
 
-def test_the_policy_loss_of_four_samples_by_hand(table):
+def test_the_policy_loss_of_four_samples_by_hand():
     p_old = [0.25, 0.5, 0.25, 0.75]
-    batch = table.batch(OBS, ACT, ADV, p_old=p_old)
-    loss, info = compute_loss_pi(table.AC(PROBS), batch)
+    batch = table_batch(OBS, ACT, ADV, p_old=p_old)
+    loss, info = compute_loss_pi(TableAC(PROBS), batch)
     p = [0.5, 0.5, 0.25, 0.75]
     want = -np.mean([np.log(q) * a for q, a in zip(p, ADV, strict=True)])
     assert float(loss.detach()) == pytest.approx(want, rel=1e-12)
@@ -41,21 +42,21 @@ def test_the_policy_loss_of_four_samples_by_hand(table):
     assert float(info["Entropy"].detach()) == pytest.approx(entropy)
 
 
-def test_the_value_loss_of_three_samples_by_hand(table):
-    ac = table.AC(PROBS, values=[1.0, -2.0])
-    batch = table.batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
+def test_the_value_loss_of_three_samples_by_hand():
+    ac = TableAC(PROBS, values=[1.0, -2.0])
+    batch = table_batch([0, 1, 1], [0, 0, 0], [0, 0, 0], ret=[3.0, -2.0, 1.0])
     assert float(compute_loss_v(ac, batch).detach()) == pytest.approx((4 + 0 + 9) / 3)
 
 
-def test_the_gradient_is_the_policy_gradient(table):
-    ac = table.AC(PROBS)
-    compute_loss_pi(ac, table.batch(OBS, ACT, ADV))[0].backward()
-    weighted = np.array(ADV)[:, None, None] * table.score(PROBS, OBS, ACT)
+def test_the_gradient_is_the_policy_gradient():
+    ac = TableAC(PROBS)
+    compute_loss_pi(ac, table_batch(OBS, ACT, ADV))[0].backward()
+    weighted = np.array(ADV)[:, None, None] * score(PROBS, OBS, ACT)
     np.testing.assert_allclose(ac.pi.logits.grad, -weighted.mean(0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda s: type(s).__name__)
-def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space):
+def test_gradients_of_networks_equal_finite_differences(mlp_batch, space):
     ac, batch = mlp_batch(space, shift=0.05)
 
     def pi_loss():
@@ -65,10 +66,7 @@ def test_gradients_of_networks_equal_finite_differences(table, mlp_batch, space)
         return compute_loss_v(ac, batch)
 
     for loss, net in ((pi_loss, ac.pi), (v_loss, ac.v)):
-        grads = torch.autograd.grad(loss(), list(net.parameters()))
-        want = table.finite_differences(loss, net)
-        got = torch.cat([g.reshape(-1) for g in grads])
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+        assert_gradients(loss, net)
 
 
 def test_the_update_takes_one_policy_step_and_many_value_steps(mlp_batch):

@@ -4,8 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,8 +19,10 @@ from spinup.algos.tf1.sac import core as sac_core
 from spinup.envs import make_env
 from spinup.runs.run import TrainingDiverged
 from spinup.runs.storage.checkpoints import load_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup.utils.tf import tf
+from tests.helpers.comparing import diagnostics_cells, table_cells, with_pieces
+from tests.helpers.probes import GAMMA, OFF_POLICY, RATES
+from tests.helpers.processes import run_python
 
 FUNCTIONS = {"ddpg": ddpg_tf1, "td3": td3_tf1, "sac": sac_tf1}
 TINY = {
@@ -100,29 +100,13 @@ def seeds(monkeypatch):
 
 
 def result(folder):
-    table, diagnostics = (
-        without_clock(folder / name, clock)
-        for name, clock in (("progress.txt", "Time"), ("diagnostics.txt", "StepsPerSec"))
-    )
+    table, diagnostics = table_cells(folder), diagnostics_cells(folder)
     state, _ = load_checkpoint(folder / "checkpoints")
     state["kept"] = state.pop("diagnostics")["kept"]
     state = {k: x for k, x in state.items() if k not in ("seconds", "logger")}
-    return SimpleNamespace(table=table, diagnostics=diagnostics, state=loaded(state), dir=folder)
-
-
-def without_clock(path, clock):
-    lines = [line.split("\t") for line in path.read_text().splitlines()]
-    i = lines[0].index(clock)
-    return [line[:i] + line[i + 1 :] for line in lines]
-
-
-def loaded(state):
-    """A state with what its pieces hold in their place."""
-    if isinstance(state, Piece):
-        return state.load()
-    if isinstance(state, dict):
-        return {k: loaded(x) for k, x in state.items()}
-    return [loaded(x) for x in state] if isinstance(state, list) else state
+    return SimpleNamespace(
+        table=table, diagnostics=diagnostics, state=with_pieces(state), dir=folder
+    )
 
 
 def column(run, name):
@@ -225,8 +209,9 @@ def test_stopped_in_an_epoch_and_killed_is_as_never_interrupted(train, monkeypat
     stopped, _ = load_checkpoint(stopped_dir / "checkpoints")
     assert 42 < stopped["total_steps"] < 84
     if case == "sac":
-        words = [sys.executable, "-c", CHILD, str(Path(__file__).parent), case, str(stopped_dir)]
-        assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
+        run_python(
+            "-c", CHILD, str(Path(__file__).parent), case, stopped_dir, expect=-signal.SIGKILL
+        )
     if case == "own sac":
         monkeypatch.setattr(Trouble, "left", 60)
         monkeypatch.setattr(Trouble, "do", crash)
@@ -410,10 +395,7 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
         ["-c", "import spinup, sys; assert sys.modules['tensorflow'] is None; print(spinup.sac)"],
     )
     for door in doors:
-        done = subprocess.run(
-            [sys.executable, *door], cwd=empty, env={**os.environ, "PYTHONPATH": path},
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        done = run_python(*door, expect=None, cwd=empty, PYTHONPATH=path)
         if door is doors[-1]:
             assert done.returncode == 0 and done.stderr == ""
             continue
@@ -427,24 +409,12 @@ def test_without_tensorflow_each_door_says_what_to_install(tmp_path, repo_root):
 
 # ---- learning ------------------------------------------------------------------------------------
 
-GAMMA = 0.5
 PROBE = {
-    "gamma": GAMMA,
+    **OFF_POLICY,
     "ac_kwargs": {"hidden_sizes": (16,), "activation": tf.tanh},
-    "steps_per_epoch": 400,
     "epochs": 1,
-    "start_steps": 300,
-    "update_after": 100,
-    "update_every": 10,
-    "batch_size": 64,
-    "polyak": 0.8,
-    "max_ep_len": 100,
-    "num_envs": 2,
-    "num_test_episodes": 0,
     "replay_size": 1000,
 }
-DDPG = {"pi_lr": 1e-3, "q_lr": 0.03, "act_noise": 0.3}
-RATES = {"ddpg": DDPG, "td3": {**DDPG, "pi_lr": 2e-3}, "sac": {"lr": 0.02, "alpha": 0.02}}
 
 
 def critics(ac, obs, act):

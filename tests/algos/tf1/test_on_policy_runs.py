@@ -3,7 +3,6 @@
 import math
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -17,11 +16,15 @@ from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.vpg import core
 from spinup.envs import adapt_env, make_env
-from spinup.envs.actions import env_actions
+from spinup.envs.spaces import env_actions
 from spinup.policies.saved import load_policy
 from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
+from tests.helpers.comparing import diagnostics_cells, table_cells
+from tests.helpers.odd import Odd
+from tests.helpers.probes import GAMMA, observations
+from tests.helpers.processes import run_python
 
 ALGOS = ("vpg_tf1", "trpo_tf1", "ppo_tf1")
 # Every option at once: several environments and shards, minibatches, normalizers, a schedule.
@@ -48,24 +51,13 @@ def variables(folder):
     return load_checkpoint(Path(folder) / "checkpoints")[0]["tracked"]["variables"]
 
 
-def table(folder, name="progress.txt", clock="Time"):
-    """The text of a table, without the column of the clock."""
-    rows = [line.split("\t") for line in (folder / name).read_text().splitlines()]
-    clock = rows[0].index(clock)
-    return [row[:clock] + row[clock + 1 :] for row in rows]
-
-
-def diagnostics(folder):
-    """The text of diagnostics.txt, without the column of the clock."""
-    return table(folder, "diagnostics.txt", "StepsPerSec")
-
-
 def same(one, other):
     """Whether two runs have the same table and the same variables, bit for bit."""
     mine, theirs = variables(one), variables(other)
     assert list(mine) == list(theirs)
     bits = all(x.tobytes() == theirs[name].tobytes() for name, x in mine.items())
-    return table(one) == table(other) and diagnostics(one) == diagnostics(other) and bits
+    tables = all(cells(one) == cells(other) for cells in (table_cells, diagnostics_cells))
+    return tables and bits
 
 
 # ---- graph functions that users write, as for the original ------------------------------------
@@ -291,15 +283,15 @@ def test_the_same_seed_repeats_and_a_stopped_run_continues_exactly(train, tmp_pa
             run(logger_kwargs=logger, resume=resume)
         assert stop.value.code == 128 + signal.SIGTERM
         assert tf.executing_eagerly() and tf.get_default_session() is None
-    assert len(table(tmp_path / "stopped")) < 5
+    assert len(table_cells(tmp_path / "stopped")) < 5
     assert "Stopped and saved" in capsys.readouterr().err
     Stopping.left = 0
     run(logger_kwargs=logger, resume=True)
     assert same(whole.dir, tmp_path / "stopped") and len(whole.rows) == 4
     columns = {"RetMean", "AdvStd", "ExplVarOld", "GradNormV", "TermShare"}
     ours = {"ExplVarNew", "RatioESS"}  # a user's graph is not called
-    assert columns | (set() if "own" in case else ours) <= {*diagnostics(whole.dir)[0]}
-    assert "own" not in case or not ours & {*diagnostics(whole.dir)[0]}
+    assert columns | (set() if "own" in case else ours) <= {*diagnostics_cells(whole.dir)[0]}
+    assert "own" not in case or not ours & {*diagnostics_cells(whole.dir)[0]}
     if "own" not in case:  # only the library's networks are also saved as arrays
         folders = whole.dir, tmp_path / "stopped"
         (one, arrays), (other, same_arrays) = (
@@ -311,7 +303,7 @@ def test_the_same_seed_repeats_and_a_stopped_run_continues_exactly(train, tmp_pa
 
 def test_another_seed_is_another_run(train):
     one, other = (train("ppo_tf1", "CartPole-v1", seed=seed) for seed in (0, 1))
-    assert table(one.dir)[1] != table(other.dir)[1] and not same(one.dir, other.dir)
+    assert table_cells(one.dir)[1] != table_cells(other.dir)[1] and not same(one.dir, other.dir)
 
 
 @pytest.fixture(scope="module")
@@ -338,15 +330,9 @@ def elsewhere(tmp_path_factory):
         Loop.step = counted
         ppo_tf1("CartPole-v1", **given, logger_kwargs={"output_dir": "killed", "quiet": True})
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    path = os.pathsep.join(sys.path)
+    code = textwrap.dedent(code)
+    run_python("-c", code, expect=-signal.SIGKILL, cwd=folder, PYTHONPATH=path)
     return folder
 
 
@@ -356,7 +342,7 @@ def test_old_tensorflow_behavior_gives_the_same_bits(train, elsewhere):
 
 
 def test_a_run_that_was_killed_continues_exactly(train, elsewhere):
-    assert len(table(elsewhere / "killed")) == 3
+    assert len(table_cells(elsewhere / "killed")) == 3
     logger = {"output_dir": str(elsewhere / "killed"), "quiet": True}
     given = {"epochs": 3, "seed": 4, "save_freq": 1, "logger_kwargs": logger}
     train("ppo_tf1", "CartPole-v1", **given, resume=True)
@@ -381,7 +367,7 @@ def test_a_loss_that_is_not_finite_stops_by_name_and_keeps_the_checkpoint(train,
             save_freq=1,
             logger_kwargs=logger,
         )
-    assert len(table(tmp_path / "nan")) == 3
+    assert len(table_cells(tmp_path / "nan")) == 3
     assert all(np.isfinite(x).all() for x in variables(tmp_path / "nan").values())
     assert load_checkpoint(tmp_path / "nan" / "checkpoints")[0]["epoch"] == 2
 
@@ -424,19 +410,6 @@ def test_callbacks_see_every_row_and_can_end_the_run(train):
 
 
 def test_images_dicts_and_actions_of_any_shape_train(train):
-    class Odd(gym.Env):
-        def __init__(self, obs_space, action_space):
-            self.observation_space, self.action_space = obs_space, action_space
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.observation_space.seed(seed)
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            assert self.action_space.contains(action)
-            return self.observation_space.sample(), float(np.ravel(action)[0]), False, False, {}
-
     table_of_bytes = spaces.Box(0, 255, (3, 3), np.uint8)
     keyed = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
     table = spaces.MultiDiscrete([[2, 3], [3, 2]], start=[[1, 0], [5, 0]])
@@ -448,8 +421,6 @@ def test_images_dicts_and_actions_of_any_shape_train(train):
 
 # ---- probes ----------------------------------------------------------------------------------
 
-GAMMA = 0.5
-
 
 def network(arrays, scope, x):
     """The output of an MLP with tanh layers, from a run's variables."""
@@ -458,20 +429,6 @@ def network(arrays, scope, x):
         x = x @ arrays[f"{scope}/{name}/kernel"] + arrays[f"{scope}/{name}/bias"]
         x = np.tanh(x) if i == 0 else x
     return x
-
-
-def observations(env):
-    """All observations from which an action is chosen."""
-    seen = set()
-    env.action_space.seed(0)
-    for seed in range(8):
-        o, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            seen.add(float(o[0]))
-            o, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated
-    return np.float32(sorted(seen))[:, None]
 
 
 # Those that contain the simpler ones; the parity tests cover the other action spaces.
@@ -486,7 +443,7 @@ def test_ppo_learns_the_values_of_a_probe(train, name):
     net = {"hidden_sizes": (16,)}
     run = train("ppo_tf1", probe, ac_kwargs=net, gamma=GAMMA, vf_lr=0.02, **passes)
     env = make_env(probe)
-    obs = observations(env)
+    obs = np.stack(observations(probe))
     want = [env.unwrapped.true_value(o, GAMMA) for o in obs]
     np.testing.assert_allclose(network(variables(run.dir), "v", obs)[:, 0], want, atol=0.1)
 
@@ -503,7 +460,7 @@ def test_ppo_learns_the_best_action_of_a_probe(train, name):
     run = train("ppo_tf1", probe, ac_kwargs={"hidden_sizes": (16,)}, **given)
     meta, arrays = load_policy(run.dir / "tf1_save")
     actor = NumpyActor(meta["actor"], arrays)
-    obs = observations(env)
+    obs = np.stack(observations(probe))
     found = env_actions(adapt_env(env).action_space)(actor.mode(actor(obs)))
     best = np.stack([env.unwrapped.optimal_action(o) for o in obs])
     start = getattr(env.action_space, "start", 0)

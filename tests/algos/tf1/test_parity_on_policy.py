@@ -30,7 +30,7 @@ from spinup.algos.tf1.ppo import ppo
 from spinup.algos.tf1.trpo import core as trpo_core
 from spinup.algos.tf1.trpo import trpo
 from spinup.algos.tf1.vpg import vpg
-from spinup.envs.streams import make_streams
+from spinup.envs.make_streams import make_streams
 from spinup.parallel.mpi import Shards
 from spinup.runs.storage.checkpoints import load_checkpoint
 from spinup.utils.tf import tf
@@ -46,11 +46,46 @@ ACTIONS = {
 every_action_space = pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 
 
+def variable_name(name):
+    """The variable that holds a torch parameter: `pi.mu_net.2.weight` is `pi/dense_1/kernel`."""
+    *path, kind = name.split(".")
+    if kind == "log_std":
+        return "pi/log_std"
+    if path[-1].endswith("_filter"):  # both networks have the same one
+        return f"{path[-1]}/{kind}"
+    number = int(path[-1]) // 2  # every other module is an activation
+    layer = f"dense_{number}" if number else "dense"
+    return f"{path[0]}/{layer}/{'kernel' if kind == 'weight' else kind}"
+
+
+def as_variables(tensors):
+    """Torch parameters (or gradients) by name -> arrays as the graph's variables have them."""
+    arrays = {variable_name(name): x.detach().numpy().copy() for name, x in tensors.items()}
+    return {name: x.T if name.endswith("kernel") else x for name, x in arrays.items()}
+
+
+def distance(one, other):
+    """The largest difference of two dicts of arrays, relative to the largest number of each."""
+    assert set(one) == set(other)
+    return max(
+        float(np.max(np.abs(one[k] - other[k]))) / max(float(np.max(np.abs(other[k]))), 1e-12)
+        for k in one
+    )
+
+
+def set_variables(tensors):
+    """Initialize the graph's variables, then set those that torch has, too; returns them."""
+    variables = Variables(tf.global_variables())
+    tf.get_default_session().run(tf.global_variables_initializer())
+    variables.set(as_variables(tensors))
+    return variables
+
+
 class Pair:
     """A torch actor-critic, its twin in the default graph, and a batch for each of two shards."""
 
-    def __init__(self, tools, action_space, algo="ppo", obs_dim=OBS_DIM, **ac_kwargs):
-        self.tools, self.action_space = tools, action_space
+    def __init__(self, action_space, algo="ppo", obs_dim=OBS_DIM, **ac_kwargs):
+        self.action_space = action_space
         torch.manual_seed(1)
         obs_space = spaces.Box(-np.inf, np.inf, (obs_dim,), np.float32)
         self.torch_ac = torch_nets.MLPActorCritic(obs_space, action_space, HIDDEN, **ac_kwargs)
@@ -102,10 +137,10 @@ class Pair:
     def start(self):
         """Once the graph is complete, give both the same weights: those from the beginning."""
         self.torch_ac.load_state_dict(self.first)
-        self.variables = self.tools.set_variables(self.first)
+        self.variables = set_variables(self.first)
 
     def torch_parameters(self):
-        return self.tools.as_variables(dict(self.torch_ac.named_parameters()))
+        return as_variables(dict(self.torch_ac.named_parameters()))
 
     def parameters(self):
         names = self.torch_parameters()
@@ -113,18 +148,18 @@ class Pair:
 
     def gap(self):
         """How far the parameters are apart."""
-        return self.tools.distance(self.parameters(), self.torch_parameters())
+        return distance(self.parameters(), self.torch_parameters())
 
     def flat_torch_gradient(self, objective, grads):
         """Torch's gradients as one vector, in the order of the graph's."""
-        found = self.tools.as_variables(grads)
+        found = as_variables(grads)
         return np.concatenate([found[p.op.name].ravel() for p in objective.params])
 
 
 @pytest.fixture
-def pair(twin, session):
+def pair(session):
     """A function that makes a `Pair`."""
-    return lambda *args, **kwargs: Pair(twin, *args, **kwargs)
+    return Pair
 
 
 def close(one, other, tolerance=TOLERANCE):
@@ -329,7 +364,7 @@ def test_batches_and_running_statistics_are_the_twins(pair, gather):
         advantages.update_normalizer(run, batches)
         torch_advantages.update_normalizer(ac, want, buffer.shards)
         filters = {k: x for k, x in ac.state_dict().items() if "filter" in k}
-        filters = pair.tools.as_variables(filters)
+        filters = as_variables(filters)
         assert len(filters) == 5
         for name, value in filters.items():
             np.testing.assert_allclose(pair.variables.get(name), value, rtol=1e-6, err_msg=name)
@@ -349,9 +384,9 @@ def first_weights(make=nets.mlp_actor_critic, **kwargs):
         return {v.op.name: session.run(v) for v in graph.get_collection("trainable_variables")}
 
 
-def test_the_first_weights_have_the_distribution_of_the_twins(twin):
+def test_the_first_weights_have_the_distribution_of_the_twins():
     obs_space = spaces.Box(-1, 1, (10,), np.float32)
-    theirs = twin.as_variables(
+    theirs = as_variables(
         dict(torch_nets.MLPActorCritic(obs_space, ACTIONS["Box"], (200, 100)).named_parameters())
     )
     mine = first_weights()
@@ -421,7 +456,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("algo", RUNS)
-def test_a_whole_run_is_its_twins(train, twin, monkeypatch, algo):
+def test_a_whole_run_is_its_twins(train, monkeypatch, algo):
     """With the same first weights, both backends take the same actions and learn the same.
 
     So whatever a training loop does is in the same order: acting, bootstrapping, updating,
@@ -434,7 +469,7 @@ def test_a_whole_run_is_its_twins(train, twin, monkeypatch, algo):
     sync = Variables.sync
 
     def start(variables):
-        variables.set(twin.as_variables(first))
+        variables.set(as_variables(first))
         sync(variables)
 
     monkeypatch.setattr(Variables, "sync", start)
@@ -446,5 +481,5 @@ def test_a_whole_run_is_its_twins(train, twin, monkeypatch, algo):
             scale = max(1.0 if "LossPi" in name else 0.1, abs(other[name.removeprefix("Delta")]))
             assert abs(one[name] - x) <= 5e-5 * scale, name
     last = load_checkpoint(mine.dir / "checkpoints")[0]["tracked"]["variables"]
-    want = twin.as_variables(theirs.ac.state_dict())
-    assert twin.distance({name: last[name] for name in want}, want) < 2e-4
+    want = as_variables(theirs.ac.state_dict())
+    assert distance({name: last[name] for name in want}, want) < 2e-4

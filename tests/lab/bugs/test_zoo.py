@@ -16,8 +16,9 @@ from spinup.algos.common import returns
 from spinup.envs import make_env
 from spinup.utils.errors import SpinupError
 from spinup_lab import bugs as zoo
-from spinup_lab.bugs import applying, catalogue
+from spinup_lab.bugs import applying, mutants
 from spinup_lab.bugs.__main__ import change, main
+from tests.helpers.processes import run_python
 
 IDS = sorted(zoo.load())
 PATH = ([1.0, 2.0, 4.0], [0.5, 0.25, 0.125], 8.0, 0.5, 0.5)
@@ -45,7 +46,7 @@ def codes(module):
 def test_mutant_fits_the_source_and_changes_what_it_compiles_to(name):
     mutant = zoo.find(name)
     for module in mutant.modules:
-        healthy = catalogue.healthy_source(module)
+        healthy = mutants.healthy_source(module)
         faulty = zoo.source(name, module)  # also checks that each piece occurs exactly once
         assert ast.dump(ast.parse(faulty)) != ast.dump(ast.parse(healthy))
 
@@ -120,11 +121,11 @@ def test_unknown_names_are_errors_that_name_the_nearest():
 
 
 def test_a_mutant_that_no_longer_fits_is_an_error():
-    edit = catalogue.Edit("spinup.algos.common.returns", "no such text", "x")
+    edit = mutants.Edit("spinup.algos.common.returns", "no such text", "x")
     mutant = zoo.find("gae-off-by-one")
     stale = type(mutant)(**{**vars(mutant), "edits": (edit,)})
     with pytest.raises(SpinupError, match="occurs 0 times"):
-        catalogue.mutated(stale, edit.module, "text")
+        mutants.mutated(stale, edit.module, "text")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_wrong_table_is_an_error(table, problem, tmp_path):
     if problem.startswith("lacks"):
         whole.pop("story")
     with pytest.raises(SpinupError, match=problem):
-        catalogue._mutant("x", {**whole, **table}, tmp_path / "x.toml")
+        mutants._mutant("x", {**whole, **table}, tmp_path / "x.toml")
 
 
 def test_install_after_the_import_is_an_error():
@@ -161,15 +162,8 @@ def test_a_program_and_its_children_run_with_the_fault(tmp_path, monkeypatch):
     )
     (tmp_path / "some_program.py").write_text(program)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "spinup_lab.bugs", "gae-off-by-one", "--", "some_program"]
-    run = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    words = ["-m", "spinup_lab.bugs", "gae-off-by-one", "--", "some_program"]
+    run = run_python(*words, cwd=tmp_path, PYTHONPATH=path)
     expected = zoo.function("gae-off-by-one", "gae")(*PATH)[0].tolist()
     assert run.stdout.splitlines() == [str(expected)] * 2
 
@@ -181,8 +175,15 @@ def test_the_command_lists_shows_and_refuses(capsys):
     assert main(["--source", "gae-off-by-one"]) == 0
     assert "+    delta = rew + gamma * val[:-1] - val[:-1]" in capsys.readouterr().out
     assert change("gae-off-by-one").count("\n-") == 1
-    with pytest.raises(SpinupError, match="cannot run"):
-        main(["gae-off-by-one", "spinup.run"])
+    assert main(["gae-off-by-one", "spinup.run"]) == 2
+    assert "cannot run" in capsys.readouterr().err
+
+
+def test_the_documented_path_of_the_command_works():
+    for words, code in ((["--source", "gae-off-by-one"], 0), (["nothing", "here"], 2)):
+        command = [sys.executable, "-m", "spinup.exercises.zoo", *words]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == code and "Traceback" not in run.stderr
 
 
 # ---- faulty environments -------------------------------------------------------------------------

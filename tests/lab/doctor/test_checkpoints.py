@@ -1,9 +1,7 @@
 """The rules on checkpoints and played episodes find planted faults; healthy runs are silent."""
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
@@ -12,19 +10,14 @@ import pytest
 import torch
 
 from spinup import registry
+from spinup.runs.storage.arrays import Piece
 from spinup.runs.storage.checkpoints import load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
 from spinup_lab.doctor import critics, played
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply
 from spinup_lab.doctor.record import Record
 from spinup_lab.doctor.rule import Skip
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
+from spinup_lab.doctor.rules import RULES
+from tests.helpers import synthetic
 
 SAVED = [rule for rule in RULES.values() if rule.tier == 2]
 SMALL = {"hidden_sizes": (16, 16)}
@@ -346,9 +339,9 @@ def test_values_that_fall_everywhere_are_no_fault(runs, tmp_path, monkeypatch):
 
 def test_actions_that_are_not_squashed_are_outside_the_bounds(runs, monkeypatch):
     run = Record(runs("td3"))
-    assert RULES["C29"].check(run) is None
+    assert RULES["C29"].first(run) is None
     monkeypatch.setattr(critics._Nets, "greedy", lambda nets, obs: 5 * torch.ones(len(obs), 1))
-    assert "2.50 times" in RULES["C29"].check(run).sentence
+    assert "2.50 times" in RULES["C29"].first(run).sentence
 
 
 def test_a_damaged_checkpoint_is_a_reason_and_no_traceback(runs, tmp_path):
@@ -392,9 +385,9 @@ GOOD, BAD = episodes([200, 190, 195, 205]), episodes([20, 25, 18, 22])
 )
 def test_returns_of_played_episodes_are_judged(name, best, noisy, random, tmp_path):
     healthy = pretend(tmp_path / "a", GOOD, GOOD, BAD)
-    assert RULES[name].check(healthy) is None
+    assert RULES[name].first(healthy) is None
     ill = pretend(tmp_path / "b", best, noisy, random)
-    assert RULES[name].check(ill) is not None
+    assert RULES[name].first(ill) is not None
 
 
 def test_values_are_compared_with_returns(runs, tmp_path):
@@ -404,7 +397,7 @@ def test_values_are_compared_with_returns(runs, tmp_path):
         run._played = SimpleNamespace(noisy=episodes([50] * 4))
         net = SimpleNamespace(v=lambda obs: torch.full((len(obs),), value))
         run.saved.network = lambda: net
-        return RULES["R3"].check(run)
+        return RULES["R3"].first(run)
 
     assert check(20.0) is None
     assert "90" in check(90.0).sentence
@@ -453,7 +446,7 @@ def test_the_environment_is_checked(fault, said, tmp_path, monkeypatch):
     walks = [played.Episode([], [1.0] * n, True) for n in lengths]
     run = pretend(tmp_path, GOOD, GOOD, walks)
     monkeypatch.setattr(played, "loaded", lambda run, deterministic: (Faulty(fault), None))
-    found = RULES["R5"].check(run)
+    found = RULES["R5"].first(run)
     assert (found is None) if said is None else said in found.sentence
 
 
@@ -470,8 +463,8 @@ def test_actions_of_another_policy_are_noticed(runs, tmp_path):
         run.ac["pi.logits_net.4.bias"] = torch.tensor([9.0, -9.0])
 
     folder = changed(runs("vpg"), tmp_path / "run", strange)
-    found = RULES["R6"].check(Record(folder, play=2))
+    found = RULES["R6"].first(Record(folder, play=2))
     assert "another policy acted" in found.sentence
     elsewhere = changed(runs("vpg"), tmp_path / "b", lambda run: strange(run, repeated=False))
     with pytest.raises(Skip, match="cannot be repeated"):
-        RULES["R6"].check(Record(elsewhere, play=2))
+        RULES["R6"].first(Record(elsewhere, play=2))

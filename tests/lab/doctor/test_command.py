@@ -1,21 +1,14 @@
 """`spinup doctor`: its output, its exit status and its errors."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from spinup.cli.main import main
-from spinup_lab.doctor.catalogue import RULES, table
-from spinup_lab.doctor.rule import LEVELS, PARTS
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
-healthy, write = synthetic.healthy, synthetic.write
+from spinup.utils.findings import LEVELS
+from spinup_lab.doctor.rules import RULES, checks, table
+from spinup_lab.parts import PARTS
+from tests.helpers.synthetic import healthy, write
 
 
 def run_of(folder, algo="ppo", **changes):
@@ -128,9 +121,13 @@ def test_rules_are_complete_data():
         assert not rule.limit.endswith("."), rule.id
 
 
+def test_every_check_has_a_rule():
+    assert checks().keys() == RULES.keys()
+
+
 def test_the_page_contains_the_table_of_rules(repo_root):
     page = (repo_root / "docs" / "debug" / "doctor.md").read_text()
-    assert table() in page, "run: python -m spinup_lab.doctor.catalogue docs/debug/doctor.md"
+    assert table() in page, "run: python -m spinup_lab.doctor.rules docs/debug/doctor.md"
 
 
 def test_text_from_a_run_cannot_control_the_terminal(tmp_path, capsys):

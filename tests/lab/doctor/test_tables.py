@@ -1,22 +1,14 @@
 """The rules on tables and settings: each finds its fault and is silent on healthy runs."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spinup_lab.doctor.catalogue import RULES
 from spinup_lab.doctor.examination import apply, examinations
 from spinup_lab.doctor.record import Record
-
-_SPEC = importlib.util.spec_from_file_location(
-    "synthetic", Path(__file__).with_name("synthetic.py")
-)
-synthetic = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(synthetic)
-ROWS, healthy, write = synthetic.ROWS, synthetic.healthy, synthetic.write
+from spinup_lab.doctor.rules import RULES
+from tests.helpers.synthetic import ROWS, healthy, write
 
 ALGOS = ("reinforce", "vpg", "trpo", "ppo", "ddpg", "td3", "sac", "dqn", "acer", "her")
 TABLES = [rule for rule in RULES.values() if rule.tier == 1 and not rule.compares]

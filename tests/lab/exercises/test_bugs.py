@@ -8,13 +8,13 @@ import pytest
 
 from spinup_lab import bugs as zoo
 from spinup_lab.commands.exercise import main
-from spinup_lab.exercises import catalogue, recorded
-from spinup_lab.exercises.bugs import LETTERS, NEAR, Bug, excerpt
+from spinup_lab.exercises import content, recorded, tasks
+from spinup_lab.exercises.bugs import LETTERS, Bug, excerpt
 from spinup_lab.exercises.exercise import WRONG, source_of
 from spinup_lab.exercises.judge import examine
-from spinup_lab.exercises.sets.bugs import LOGS
 
-BUGS = [task for task in catalogue.load().values() if isinstance(task, Bug)]
+BUGS = [task for task in tasks.load().values() if isinstance(task, Bug)]
+LOGS = [bug.fault.mutant for bug in BUGS if bug.log]
 every_bug = pytest.mark.parametrize("bug", BUGS, ids=[bug.id for bug in BUGS])
 ONE = "vpg.loss_pi.bug1"
 
@@ -51,10 +51,11 @@ def test_a_bug_is_complete(bug):
     assert bug.fault.part in zoo.PARTS
     assert all(len(text) < 140 for text in bug.choices)
     assert all(len(line) <= 100 for line in bug.files()["exercise.py"].splitlines())
+    near = content.read(content.FOLDER / "bugs.toml")["near"]
     if bug.log is None:
         assert bug.choices[LETTERS.index(bug.right)].startswith(f"{bug.fault.part}: ")
         offered = {text.partition(":")[0] for text in bug.choices}
-        assert not offered & set(NEAR[bug.fault.part])  # no second answer is right as well
+        assert not offered & set(near[bug.fault.part])  # no second answer is right as well
     else:
         assert bug.choices[LETTERS.index(bug.right)] == bug.log.symptom
 
@@ -142,7 +143,7 @@ def judged_here(exercise, file, seed):
 
 def test_check_wants_both_the_answer_and_the_function(here, capsys, monkeypatch):
     monkeypatch.setattr("spinup_lab.exercises.child.check_file", judged_here)
-    bug = catalogue.find(ONE)
+    bug = tasks.find(ONE)
     file = here / "spinup-exercises" / ONE / "exercise.py"
     assert main(["start", ONE]) == 0
     assert main(["check", ONE]) == 1
@@ -168,7 +169,7 @@ def test_the_recorded_runs_can_be_plotted_and_compared(here, capsys):
 
 
 def test_the_solution_tells_the_story_and_shows_the_function():
-    bug = catalogue.find(ONE)
+    bug = tasks.find(ONE)
     text = bug.solution()
     assert f'ANSWER = "{bug.right}"' in text
     assert bug.fault.title in text and "def compute_loss_pi" in text

@@ -4,18 +4,17 @@ import json
 import os
 import re
 import runpy
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from spinup import run
-from spinup_lab.exercises import catalogue
+from spinup_lab.exercises import tasks
 from spinup_lab.exercises.exercise import RIGHT, Exercise, Result
 from spinup_lab.exercises.judge import examine
 from spinup_lab.exercises.mistakes import known_mistake
 from spinup_lab.exercises.progress import Progress
+from tests.helpers.processes import run_python
 
 SUMS = "tools.discount_cumsum"
 GOOD = """
@@ -81,8 +80,7 @@ def test_check_in_a_real_terminal_has_exit_codes(tmp_path):
 
     def check(content):
         (tmp_path / "mine.py").write_text(content)
-        words = [sys.executable, "-m", "spinup.run", "exercise", "check", SUMS, "mine.py"]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
+        return run_python("-m", "spinup.run", "exercise", "check", SUMS, "mine.py", expect=None)
 
     assert check(GOOD).returncode == 0
     wrong = check("def discount_cumsum(x, discount):\n    return 2.0 * x\n")
@@ -145,7 +143,7 @@ def test_a_wrong_command_is_one_sentence_and_writes_nothing(spinup, words, sente
 
 def test_hints_come_one_by_one_and_are_counted(spinup):
     spinup("start", "ppo.loss_pi")
-    hints = catalogue.find("ppo.loss_pi").hints
+    hints = tasks.find("ppo.loss_pi").hints
     for number in (1, 2, 3, 3):
         code, out, _ = spinup("hint", "ppo.loss_pi")
         assert code == 0 and f"Hint {number} of 3" in out
@@ -178,7 +176,7 @@ def test_the_solution_asks_once_in_a_terminal(spinup, monkeypatch, reply, shown)
 def test_list_shows_every_exercise_and_its_state(spinup):
     code, out, _ = spinup("list")
     assert code == 0
-    for name, task in catalogue.load().items():
+    for name, task in tasks.load().items():
         assert name in out and task.title in out
     assert "Set 4: PPO" in out and "write a function" in out
     assert max(map(len, out.splitlines())) <= 120
@@ -191,7 +189,7 @@ def test_progress_counts_per_set(spinup, no_judge):
     spinup("hint", SUMS)
     spinup("check", SUMS)
     (row,) = [line for line in spinup("progress")[1].splitlines() if line.startswith("0 tools")]
-    total = sum(task.set == 0 for task in catalogue.load().values())
+    total = sum(task.set == 0 for task in tasks.load().values())
     assert row.split()[2:] == [f"1/{total}", "1", "1", "0", "-"]
     found = json.loads(spinup("progress", "--json")[1])["exercises"][SUMS]
     assert found["hints"] == 1 and {"started", "passed", "spinup"} <= found.keys()
@@ -269,13 +267,13 @@ def page(repo_root):
 
 def test_the_page_names_every_function_to_write(page):
     rows = dict(re.findall(r"^\| (\d+) \w+ \| (.+?) \|", page, re.M))
-    for task in catalogue.load().values():
+    for task in tasks.load().values():
         if task.kind == "F":
             assert f"`{task.id}`" in rows[str(task.set)]
 
 
 def test_the_verdict_that_the_page_shows_is_real(page):
-    task = catalogue.find("ppo.loss_pi")
+    task = tasks.find("ppo.loss_pi")
     (wrong,) = [wrong for wrong in task.wrong if wrong.name == "clipped-only"]
     assert f"```text\n{examine(task, known_mistake(task, wrong))}\n```" in page
 

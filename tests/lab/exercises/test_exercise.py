@@ -3,7 +3,7 @@
 import pytest
 
 from spinup import SpinupError
-from spinup_lab.exercises import catalogue
+from spinup_lab.exercises import tasks
 from spinup_lab.exercises.exercise import CANNOT_JUDGE, RIGHT, WRONG, Check, Result
 
 
@@ -34,4 +34,4 @@ def test_the_verdict_is_in_words(code, word):
 
 def test_an_unknown_exercise_is_a_sentence():
     with pytest.raises(SpinupError, match="there is no exercise 'nonsense'"):
-        catalogue.find("nonsense")
+        tasks.find("nonsense")

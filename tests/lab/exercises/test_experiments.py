@@ -9,11 +9,11 @@ import pytest
 
 from spinup.utils.errors import SpinupError
 from spinup_lab.commands.exercise import main
-from spinup_lab.exercises import catalogue, measures, recorded
+from spinup_lab.exercises import measures, recorded, tasks
 from spinup_lab.exercises.exercise import resolve
 from spinup_lab.exercises.experiments import Arm, Experiment, best_arm, trend, worst_arm
 
-EXPERIMENTS = [task for task in catalogue.load().values() if isinstance(task, Experiment)]
+EXPERIMENTS = [task for task in tasks.load().values() if isinstance(task, Experiment)]
 every_experiment = pytest.mark.parametrize("task", EXPERIMENTS, ids=[t.id for t in EXPERIMENTS])
 # What the shipped runs say; a change here is a change of what learners are told.
 SAY = {
@@ -156,7 +156,7 @@ def test_run_without_shipped_runs_says_so_and_keeps_nothing(here, monkeypatch):
 
 def test_an_experiment_with_training_makes_a_grid(here):
     task = replace(
-        catalogue.find("vpg.exp_train_v_iters"),
+        tasks.find("vpg.exp_train_v_iters"),
         seeds=2,
         arms=(Arm("0", {"train_v_iters": 0}), Arm("1", {"train_v_iters": 1})),
         settings={"env_name": "CartPole-v1", "steps_per_epoch": 60, "epochs": 2, "num_threads": 1},

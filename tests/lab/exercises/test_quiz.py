@@ -8,7 +8,7 @@ import pytest
 from spinup.utils.errors import SpinupError
 from spinup_lab.commands.exercise import main
 from spinup_lab.exercises import quiz
-from spinup_lab.exercises.catalogue import SETS
+from spinup_lab.exercises.tasks import SETS
 
 
 def right(number):
@@ -26,6 +26,28 @@ def test_a_set_has_five_questions_and_explains_every_choice(number):
         texts = [choice.text for choice in question.choices]
         assert len(set(texts)) == len(texts)
         assert all(choice.why.endswith((".", ".)")) for choice in question.choices)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("right = true\n", "", "set05_ddpg.toml: question 1 should have one choice with 'right ="),
+        ("why =", "because =", "set05_ddpg.toml: question 1 has the unknown field 'because'"),
+        (
+            "[[quiz.choices]]\ntext",
+            "[[quiz.choices]]\n[[quiz]]\ntext",
+            "question 1 lacks the field",
+        ),
+    ],
+)
+def test_a_fault_in_the_questions_is_named(old, new, sentence, tmp_path, monkeypatch):
+    text = quiz.content.FOLDER.joinpath("set05_ddpg.toml").read_text()
+    start = text.index("[[quiz]]")
+    tmp_path.joinpath("set05_ddpg.toml").write_text(text[start:].replace(old, new, 1))
+    monkeypatch.setattr(quiz.content, "FOLDER", tmp_path)
+    with pytest.raises(SpinupError) as error:
+        quiz.load(5)
+    assert sentence in str(error.value)
 
 
 def test_right_answers_are_not_always_at_the_same_place():

@@ -13,7 +13,7 @@ from spinup.algos.pytorch.her import her as her_module
 from spinup.algos.pytorch.sac import sac as sac_module
 from spinup.algos.pytorch.sac.core import action_probs
 from spinup.algos.pytorch.td3 import td3 as td3_module
-from spinup_lab.exercises.catalogue import find
+from spinup_lab.exercises.tasks import find
 
 ANSWERS = []
 

@@ -1,4 +1,4 @@
-"""The catalogue: references pass, known mistakes are rejected and named, and files are complete."""
+"""The exercises: references pass, known mistakes are rejected and named, and files are complete."""
 
 import ast
 import importlib.util
@@ -7,12 +7,12 @@ import re
 import pytest
 
 from spinup import registry
-from spinup_lab.exercises import catalogue, judge, mistakes
+from spinup_lab.exercises import judge, mistakes, tasks
 from spinup_lab.exercises.exercise import RIGHT, WRONG, Exercise, NotYetWritten, resolve
 from spinup_lab.exercises.judge import examine
 from spinup_lab.exercises.mistakes import known_mistake
 
-ALL = catalogue.load()
+ALL = tasks.load()
 FUNCTIONS = [t for t in ALL.values() if isinstance(t, Exercise) and t.kind == "F"]
 every_task = pytest.mark.parametrize("task", ALL.values(), ids=list(ALL))
 every_function = pytest.mark.parametrize("task", FUNCTIONS, ids=[task.id for task in FUNCTIONS])
@@ -51,7 +51,7 @@ def test_a_known_mistake_is_rejected_and_named(task, wrong, monkeypatch):
 
 @every_function
 def test_a_function_exercise_is_complete(task):
-    cases = task.cases()
+    cases = resolve(task.cases)()
     assert 8 <= len(cases) <= 20
     assert len({case.name for case in cases}) == len(cases)
     assert len(task.wrong) >= 3
@@ -64,7 +64,7 @@ def test_a_function_exercise_is_complete(task):
 @every_task
 def test_every_exercise_has_what_the_command_line_shows(task):
     assert re.fullmatch(r"[a-z0-9_.-]+", task.id)
-    assert task.set in catalogue.SETS
+    assert task.set in tasks.SETS
     assert 1 <= task.difficulty <= 5 and 1 <= task.minutes <= 120
     assert len(task.hints) == 3 and all(hint.strip() for hint in task.hints)
     assert len(task.title) <= 50 and not task.title.endswith(".")

@@ -1,16 +1,15 @@
 """`spinup exercise check ID --train`: a run with the learner's function beside the library's."""
 
 import contextlib
-import subprocess
-import sys
 import types
 
 import pytest
 
 from spinup import run
 from spinup.utils.errors import SpinupError
-from spinup_lab.exercises import catalogue, training
+from spinup_lab.exercises import tasks, training
 from spinup_lab.exercises.exercise import RIGHT, Check, Exercise, Result, resolve
+from tests.helpers.processes import run_python
 
 LOSS = "reinforce.loss_pi"
 SUMS = "tools.discount_cumsum"
@@ -19,9 +18,8 @@ SUMS = "tools.discount_cumsum"
 @pytest.fixture
 def short(monkeypatch):
     """Two short epochs of REINFORCE."""
-    env, given = training.RECIPES["reinforce"]
-    recipe = env, {**given, "epochs": 2, "steps_per_epoch": 200}
-    monkeypatch.setitem(training.RECIPES, "reinforce", recipe)
+    recipe = {**training.recipes()["reinforce"], "epochs": 2, "steps_per_epoch": 200}
+    monkeypatch.setitem(training.recipes(), "reinforce", recipe)
 
 
 def copied(function):
@@ -30,14 +28,14 @@ def copied(function):
 
 
 def trainable():
-    for task in catalogue.load().values():
+    for task in tasks.load().values():
         with contextlib.suppress(SpinupError):
             yield task, training.algorithm(task)
 
 
 def test_functions_of_all_ten_algorithms_can_be_trained_with():
     tasks = [(task, algo) for task, algo in trainable() if ".bug" not in task.id]
-    assert {algo for _, algo in tasks} == set(training.RECIPES)
+    assert {algo for _, algo in tasks} == set(training.recipes()) - {"every", "needed"}
     assert len(tasks) >= 25
     for task, algo in trainable():
         env, given = training.arguments(task)
@@ -45,7 +43,7 @@ def test_functions_of_all_ten_algorithms_can_be_trained_with():
 
 
 def test_a_right_function_gives_the_library_s_run(short):
-    task = catalogue.find(LOSS)
+    task = tasks.find(LOSS)
     reference = resolve(task.reference)
     ours, none, _ = training.train(task, None, 0)
     theirs, calls, error = training.train(task, copied(reference), 0)
@@ -56,14 +54,14 @@ def test_a_right_function_gives_the_library_s_run(short):
 
 
 def test_the_loss_alone_is_a_right_answer_there_too(short):
-    task = catalogue.find(LOSS)
+    task = tasks.find(LOSS)
     reference = resolve(task.reference)
     rows, calls, error = training.train(task, lambda *a, **k: reference(*a, **k)[0], 0)
     assert len(rows) == 2 and calls == 6 and not error
 
 
 def test_a_wrong_function_changes_the_run_and_is_called_by_everybody(short):
-    task = catalogue.find(SUMS)
+    task = tasks.find(SUMS)
     reference = resolve(task.reference)
     ours, _, _ = training.train(task, None, 0)
     theirs, calls, error = training.train(task, lambda x, discount: reference(x, 0.5), 0)
@@ -77,7 +75,7 @@ def test_a_function_that_fails_ends_its_own_run_only(short):
         print("not shown")
         raise ValueError("no\nidea")
 
-    task = catalogue.find(LOSS)
+    task = tasks.find(LOSS)
     rows, calls, error = training.train(task, fails, 0)
     assert (rows, calls, error) == ([], 1, "ValueError: no idea")
     row = {"AverageEpRet": 12.0, "TotalEnvInteracts": 200}
@@ -88,13 +86,13 @@ def test_a_function_that_fails_ends_its_own_run_only(short):
 
 def test_a_run_that_takes_too_long_is_shown_as_far_as_it_went(short, monkeypatch):
     monkeypatch.setattr(training, "SECONDS", 0)
-    rows, _, _ = training.train(catalogue.find(LOSS), None, 0)
+    rows, _, _ = training.train(tasks.find(LOSS), None, 0)
     assert len(rows) == 1
 
 
 def test_the_table_has_ten_lines_and_ends_with_the_last_epoch():
     rows = [{"AverageEpRet": float(i), "TotalEnvInteracts": 100 * i} for i in range(1, 31)]
-    lines = training.report(catalogue.find(LOSS), rows, rows[:20], 1, "", right=True)
+    lines = training.report(tasks.find(LOSS), rows, rows[:20], 1, "", right=True)
     table = [line.split() for line in lines if "steps" in line]
     assert len(table) == 10
     assert table[-1] == ["3,000", "steps", "-", "30.00"] and table[0][0] == "300"
@@ -130,9 +128,8 @@ def test_from_the_command_line(tmp_path):
         "    sums = [sum(discount**k * v for k, v in enumerate(x[t:])) for t in range(len(x))]\n"
         "    return np.array(sums, float)\n"
     )
-    words = [sys.executable, "-m", "spinup.run", "exercise", "check", SUMS, "mine.py", "--train"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == RIGHT, done.stderr
+    words = ["exercise", "check", SUMS, "mine.py", "--train"]
+    done = run_python("-m", "spinup.run", *words, expect=RIGHT, cwd=tmp_path)
     verdict, _, shown = done.stdout.partition("A demonstration, not a verdict")
     assert f"{SUMS}: right." in verdict and "30,000 steps" in shown
     assert "discount_cumsum was called" in shown

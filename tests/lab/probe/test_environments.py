@@ -1,7 +1,5 @@
 """The probes' known answers agree with what their episodes really pay."""
 
-import subprocess
-import sys
 import warnings
 
 import gymnasium
@@ -13,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from spinup.envs import PROBES, adapt_env, make_env
 from spinup.envs.registration import register
 from spinup_lab.probe.environments import ActionReward, EpisodeEnd
+from tests.helpers.processes import run_python
 
 IDS = [probe.id for probe in PROBES]
 GAMMA = 0.9
@@ -196,5 +195,5 @@ def test_importing_the_package_imports_no_framework():
         "import sys, spinup.envs; "
         "print(sorted({'torch', 'tensorflow', 'mpi4py', 'mujoco', 'pygame'} & set(sys.modules)))"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = run_python("-c", code)
     assert out.stdout.strip() == "[]"

@@ -14,10 +14,11 @@ from torch import nn
 from spinup import registry
 from spinup.cli.main import main
 from spinup_lab import bugs as zoo
+from spinup_lab.parts import PARTS
 from spinup_lab.probe import probe
 from spinup_lab.probe.calling import Subject
-from spinup_lab.probe.report import Fault
 from spinup_lab.probe.tree import _run
+from spinup_lab.probe.verdict import fault, faults
 
 VALUES = ("Constant", "Observation", "TwoStep", "Termination", "Truncation")
 
@@ -127,7 +128,8 @@ def test_a_third_seed_decides(bad, passed, seeds):
 
     def check(seed):
         seen.append(seed)
-        return Fault("returns", "x") if seed in bad else None
+        if seed in bad:
+            yield fault("undiscounted", said="x")
 
     result, _ = _run("P", check, Subject(table(), "mine"))
     assert (result.passed, seen) == (passed, seeds)
@@ -292,3 +294,11 @@ def test_a_dead_output_is_not_taken_for_mixed_rows(low, high, part):
         "Termination": Learned({0.0: 1.0}, {0.0: 1.0}, 0.2),
     }
     assert diagnose(found, SimpleNamespace(kind="off", gamma=0.5)).part == part
+
+
+def test_every_fault_has_a_sentence_and_every_sentence_is_used(repo_root):
+    source = "".join(path.read_text() for path in (repo_root / "spinup_lab/probe").glob("*.py"))
+    used = set(re.findall(r'fault\(\s*"([a-z0-9-]+)"', source))
+    used |= set(re.findall(r'fault\("([a-z-]+)" if .* else "([a-z-]+)"', source)[0])
+    assert used == faults().keys()
+    assert {part for part, _ in faults().values()} <= PARTS.keys()

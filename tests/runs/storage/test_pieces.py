@@ -6,20 +6,19 @@ import errno
 import json
 import os
 import pickle
-import resource
 import shutil
-import signal
 import warnings
 
 import numpy as np
 import pytest
 
 from spinup.algos.common.replay import ReplayBuffer, Ring
+from spinup.runs.storage.arrays import Piece, safetensors_chunks
 from spinup.runs.storage.checkpoints import _render_manifest, load_checkpoint, save_checkpoint
-from spinup.runs.storage.pieces import Piece
-from spinup.runs.storage.tensors import safetensors_chunks
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import sha256_file
+from tests.helpers.bomb import Bomb
+from tests.helpers.disks import file_size_limit
 
 FIELDS = {"x": ((2,), np.float32), "k": ((), np.int64), "flag": ((), np.bool_)}
 
@@ -346,23 +345,13 @@ def test_a_manifest_whose_pieces_make_no_sense_is_refused(two, change):
     assert path != newest
 
 
-class Bomb:
-    """Unpickling this creates a file."""
-
-    def __init__(self, target):
-        self.target = target
-
-    def __reduce__(self):
-        return (open, (str(self.target), "w"))
-
-
 def test_a_pickle_in_place_of_a_piece_runs_nothing(two, tmp_path):
     _, newest = two
     target = tmp_path / "executed"
     bomb = pickle.dumps(Bomb(target))
-    pickle.loads(bomb).close()
+    pickle.loads(bomb)
     assert target.exists()  # the bomb is live
-    target.unlink()
+    target.rmdir()
     name = min(named_by(newest) - named_by(checkpoints(newest.parent)[0]))
     file = newest.parent / "pieces" / name
     file.write_bytes(bomb)
@@ -436,18 +425,6 @@ def test_a_save_that_fails_anywhere_costs_nothing_and_the_next_one_works(
             assert rows_of(load(place)[0]) == rows_of(again)
             assert_tidy(place)
     assert seen == sorted(seen) and set(seen) == {25, 50} and len(seen) > 10
-
-
-@contextlib.contextmanager
-def file_size_limit(size):
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_full_disk_keeps_the_earlier_checkpoint_and_no_half_written_piece(tmp_path):

@@ -26,7 +26,7 @@ from spinup.algos.pytorch.common.qnets import (
     MLPScaledGaussianActor,
     bounds,
 )
-from spinup.envs.bounds import require_finite_bounds, require_width
+from spinup.envs.bounds import check_bounds
 from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
 
@@ -100,8 +100,7 @@ class MLPActorCritic(nn.Module):
             self.q = MLPDiscreteQFunction(*args, make_filter())
             heads = (self.q,)
         else:
-            require_finite_bounds("acer", action_space)
-            require_width("acer", action_space)
+            check_bounds("acer", action_space)
             if not 0 < std < np.inf:
                 raise SpinupError(f"std={std!r} must be a number above zero")
             act_dim = int(np.prod(action_space.shape))

@@ -11,7 +11,7 @@ from torch import nn
 
 from spinup.algos.common.numpy_net import ACTIVATIONS, forward_pass
 from spinup.algos.pytorch.common.layers import Tanh, takes_bytes
-from spinup.envs.actions import env_actions
+from spinup.envs.spaces import env_actions
 
 # torch's activations that NumPy computes as well, by name
 _IN_NUMPY = {

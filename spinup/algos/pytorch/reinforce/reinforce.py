@@ -24,7 +24,7 @@ from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.reinforce import core
 from spinup.runs.arguments import training_function
-from spinup.runs.scalar import Scalar
+from spinup.runs.resuming import Scalar
 
 
 def compute_loss_pi(ac, batch):

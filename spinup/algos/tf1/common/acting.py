@@ -10,7 +10,7 @@ import numpy as np
 from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.graph import Function
-from spinup.envs.actions import env_actions
+from spinup.envs.spaces import env_actions
 
 
 class NetPolicy:

@@ -67,16 +67,12 @@ def main():
     parser.add_argument("--check", action="store_true", help="judge only, without training")
     args = parser.parse_args()
 
-    from spinup.exercises.common import judge
     from spinup.exercises.tf1 import judges
     from spinup.utils.run_utils import setup_logger_kwargs
 
     verdict = 0
     if not args.use_soln:
-        verdict = judge(
-            lambda: judges.check_td3_loss_q(compute_loss_q),
-            lambda: judges.check_td3_loss_pi(compute_loss_pi),
-        )
+        verdict = judges.exercise1_3(compute_loss_q, compute_loss_pi)
     if verdict or args.check:
         return verdict
     sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Measurements of speed, learning and robustness; each module is also a script."""

@@ -1,0 +1,1 @@
+"""The documentation; the scripts that build it import each other from here."""

@@ -1,1 +1,0 @@
-"""The questions of the quizzes; `spinup_lab.exercises.quiz` reads them."""

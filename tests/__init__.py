@@ -1,0 +1,1 @@
+"""The tests of spinup; a package, so that they can import their helpers."""
