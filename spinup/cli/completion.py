@@ -6,19 +6,19 @@ generated from the source files, without importing an algorithm or a framework.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spinup import registry
+from spinup.cli.parsers import command_parser, command_table
 from spinup.cli.templates import template
 from spinup.policies.activations import ACTIVATIONS
 from spinup.runs.arguments.table import ARGUMENTS
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_named
 
@@ -61,7 +61,8 @@ def collect() -> Words:
             flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
         flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
     for name, (module, _) in TOOLS.items():
-        flags[name] = _tool_flags(module)
+        ours = command_table().get(name)
+        flags[name] = _tool_flags(module) if ours is None else _table_flags(ours)
     for flag in ("--act", "--ac_kwargs:activation"):
         values[flag] = tuple(ACTIVATIONS)
     for flag in ("--env", "--env_name"):
@@ -101,6 +102,11 @@ def _signature(module: str, name: str) -> list[str]:
     function = next(n for n in found if n.name == name)
     named = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
     return [n + (":" if n in ARGUMENTS and {} in ARGUMENTS[n].domain else "") for n in named]
+
+
+def _table_flags(command: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the long flags of a command in the table."""
+    return tuple(sorted(["--help", *(f for f in command.get("arguments", ()) if f[0] == "-")]))
 
 
 def _tool_flags(module: str) -> tuple[str, ...]:
@@ -167,23 +173,10 @@ def zsh(words: Words) -> str:
 
 SHELLS = {"bash": bash, "zsh": zsh}
 
-_HELP = """\
-For this shell only:   eval "$(spinup completion bash)"    (zsh: after compinit)
-For every new bash:    spinup completion bash > ~/.spinup.bash; source that file in ~/.bashrc
-For every new zsh:     spinup completion zsh > FOLDER/_spinup, with a FOLDER of $fpath
-Repeat this after installing environments or a new version."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the script for one shell."""
-    parser = Parser(
-        prog="spinup completion",
-        description="Print a script for Tab completion of commands, flags and values.",
-        epilog=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("shell", nargs="*", help="bash or zsh")
-    shells = parser.parse_args(argv).shell
+    shells = command_parser("completion").parse_args(argv).shell
     if len(shells) != 1 or shells[0] not in SHELLS:
         given = "nothing" if not shells else f"'{' '.join(shells)}'"
         raise SpinupError(

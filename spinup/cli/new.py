@@ -17,27 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spinup import __version__, registry
+from spinup.cli.parsers import command_parser
 from spinup.cli.templates import template
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, nearest, one_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup new NAME --from ALGO` and return the exit code."""
-    parser = Parser(
-        "spinup new",
-        description="Write an algorithm of your own, as a package that starts as a copy of another "
-        "algorithm. Existing files are never overwritten.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("name", metavar="NAME", help="its name: a new folder, package and command")
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="ALGO",
-        default="vpg",
-        help="the algorithm to start from (default: vpg)",
-    )
+    parser = command_parser("new")
     try:
         args = parser.parse_args(argv)
         written = write(args.name, args.source, Path.cwd())
