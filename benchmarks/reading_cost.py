@@ -8,6 +8,8 @@
 - One gradient step and one transition of PPO: the functions of this package that run, from
   `ppo_update` to `optimizer.step`, and from the training loop to the batch. Every function counts
   once, with its docstring and comments.
+- From words to the call: the functions of this package that run between the words of a command line
+  and the first line of `ppo`.
 - Sibling diffs: lines of code that differ between two algorithm files, without docstrings, comments
   and blank lines.
 - The package: all lines, and those of the algorithm files.
@@ -74,6 +76,30 @@ with tempfile.TemporaryDirectory() as folder:
 print(json.dumps({name: sorted(found) for name, found in called.items()}))
 """
 
+# Give the words of a command line to the package, and record every function of it that is called
+# before the body of `ppo`, also while modules are imported.
+WORDS = """
+import inspect, json, sys, tempfile
+from spinup.cli.main import main
+called = set()
+
+def note(frame, event, arg):
+    code = frame.f_code
+    if event != "call" or "/spinup/" not in code.co_filename or code.co_name.startswith("<"):
+        return
+    if code.co_name == "ppo" and code.co_filename.endswith("/ppo.py"):
+        sys.setprofile(None)
+        raise KeyboardInterrupt
+    if code.co_flags & inspect.CO_OPTIMIZED:  # the body of a class is no function
+        called.add((code.co_filename, code.co_name, code.co_firstlineno))
+
+with tempfile.TemporaryDirectory() as folder:
+    words = "ppo --hid [32,32] --env CartPole-v1 --exp_name installtest --gamma 0.999 --data_dir"
+    sys.setprofile(note)
+    main([*words.split(), folder])
+print(json.dumps(sorted(called)))
+"""
+
 
 def python(tree, code):
     """What `code` prints in a new interpreter that imports the package in `tree`."""
@@ -114,6 +140,12 @@ def followed(calls):
     return {"files": len(files), "lines": sum(span(path, line) for path, line in set(calls))}
 
 
+def words_to_call(tree):
+    """Number of functions and lines from the words of a command line to the body of `ppo`."""
+    called = python(tree, WORDS)
+    return {"functions": len(called), "lines": sum(span(path, line) for path, _, line in called)}
+
+
 def code_lines(path):
     """The lines of a file without docstrings, comments and blank lines."""
     tree = ast.parse(Path(path).read_text(encoding="utf-8"))
@@ -136,6 +168,7 @@ def measure(tree):
     traced = python(tree, TRACE)
     result["gradient_step"] = followed(traced["update"])
     result["transition"] = followed(traced["step"])
+    result["words_to_call"] = words_to_call(tree)
     for one, other in PAIRS:
         pair = [code_lines(algos / name / f"{name}.py") for name in (one, other)]
         changed = [d for d in difflib.unified_diff(*pair, n=0, lineterm="") if d[0] in "+-"]

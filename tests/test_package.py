@@ -100,7 +100,16 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         str(path.relative_to(repo_root).as_posix())
-        for pattern in ("*.py", "*.json", "*.toml", "*.mplstyle", "*.md", "py.typed")
+        for pattern in (
+            "*.py",
+            "*.json",
+            "*.toml",
+            "*.txt",
+            "*.mplstyle",
+            "completion.*",
+            "*.md",
+            "py.typed",
+        )
         for package in ("spinup", "spinup_lab")
         for path in (repo_root / package).rglob(pattern)
         if "__pycache__" not in path.parts

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spinup import registry
+from spinup.cli.parsers import command_parser
 from spinup.cli.presets import names
-from spinup.utils.argparsing import Parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what each algorithm can learn from, and where it runs."""
-    parser = Parser(prog="spinup algos", description="List the algorithms and what they support.")
-    parser.parse_args(argv)
+    command_parser("algos").parse_args(argv)
     rows = [("algorithm", "learns", "actions", "observations", "--cpu", "backends", "presets")]
     for row in registry.ROWS:
         rows.append(

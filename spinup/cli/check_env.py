@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from spinup.utils.argparsing import Parser, whole
+from spinup.cli.parsers import command_parser
 from spinup.utils.errors import SpinupError, one_line
 from spinup.utils.importing import import_from_here
 
@@ -16,19 +16,7 @@ _LABELS = {True: "PROBLEM", False: "warning"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup check_env ID ...`; return 0 (nothing serious), 1 (problems) or 2 (not made)."""
-    parser = Parser(
-        "spinup check_env",
-        description="Play random episodes and report what would break or slow down learning. The "
-        "exit code is 1 if there is a problem, and 2 if an environment cannot be made.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("ids", metavar="ENV", nargs="+", help="id of an environment, or module:id")
-    parser.add_argument(
-        "--steps", type=whole(1), default=2000, help="random steps to take (default: 2000)"
-    )
-    parser.add_argument(
-        "--seed", type=whole(0), default=0, help="seed of actions and episodes (default: 0)"
-    )
+    parser = command_parser("check_env")
     try:
         args = parser.parse_args(argv)
     except SpinupError as error:

@@ -6,18 +6,19 @@ generated from the source files, without importing an algorithm or a framework.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spinup import registry
+from spinup.cli.parsers import command_parser, command_table
+from spinup.cli.templates import template
 from spinup.policies.activations import ACTIVATIONS
 from spinup.runs.arguments.table import ARGUMENTS
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_named
 
@@ -60,7 +61,8 @@ def collect() -> Words:
             flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
         flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
     for name, (module, _) in TOOLS.items():
-        flags[name] = _tool_flags(module)
+        ours = command_table().get(name)
+        flags[name] = _tool_flags(module) if ours is None else _table_flags(ours)
     for flag in ("--act", "--ac_kwargs:activation"):
         values[flag] = tuple(ACTIVATIONS)
     for flag in ("--env", "--env_name"):
@@ -102,6 +104,11 @@ def _signature(module: str, name: str) -> list[str]:
     return [n + (":" if n in ARGUMENTS and {} in ARGUMENTS[n].domain else "") for n in named]
 
 
+def _table_flags(command: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the long flags of a command in the table."""
+    return tuple(sorted(["--help", *(f for f in command.get("arguments", ()) if f[0] == "-")]))
+
+
 def _tool_flags(module: str) -> tuple[str, ...]:
     """Return the long flags of a module's parser."""
     tree = _source(module)
@@ -134,127 +141,42 @@ def _grouped(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     return [("|".join(names), " ".join(words)) for words, names in keys.items()]
 
 
-def _cases(rows: Iterable[tuple[str, str]], command: str, indent: int) -> str:
-    pad = " " * indent
-    return "\n".join(f"{pad}{pattern}) {command.format(words)} ;;" for pattern, words in rows)
+def _script(shell: str, words: Words, flag: str, value: str) -> str:
+    """Fill in the script of a shell; `flag` and `value` are what it does with lists of words."""
+
+    def cases(table: dict[str, tuple[str, ...]], command: str, indent: int) -> str:
+        rows = [f"{keys}) {command.format(listed)} ;;" for keys, listed in _grouped(table)]
+        return "\n".join(" " * indent + row for row in rows)
+
+    text = template(f"completion.{shell}").rstrip("\n")
+    for name, filled in (
+        ("COMMANDS", " ".join(words.commands)),
+        ("EXERCISES", " ".join(words.exercises)),
+        ("PATHS", "|".join(_PATHS)),
+        ("RUNS", "|".join(_RUNS)),
+        ("FLAGS", cases(words.flags, flag, 12)),
+        ("VALUES", cases(words.values, value, 8)),
+    ):
+        text = text.replace(f"@{name}@", filled)
+    return text
 
 
 def bash(words: Words) -> str:
     """Generate the script for bash."""
-    return f"""\
-# Tab completion of spinup for bash, written by `spinup completion bash`.
-_spinup() {{
-    # Avoid COMP_WORDS, because bash splits it at every colon.
-    local line=${{COMP_LINE:0:COMP_POINT}} cur flag='' word='' words=() list=''
-    cur=${{line##*[[:space:]]}}
-    read -ra words <<< "${{line%"$cur"}}"
-    COMPREPLY=()
-    if (( ${{#words[@]}} < 2 )); then
-        COMPREPLY=($(compgen -W "{" ".join(words.commands)}" -- "$cur"))
-        return
-    fi
-    for word in "${{words[@]:2}}"; do
-        [[ $word == --* ]] && flag=${{word%%\\[*}}
-    done
-    if [[ $cur == --*=* ]]; then
-        flag=${{cur%%=*}} cur=${{cur#*=}}
-    elif [[ $cur == -* ]]; then
-        case ${{words[1]}} in
-{_cases(_grouped(words.flags), 'list="{}"', 12)}
-        esac
-        COMPREPLY=($(compgen -W "$list" -- "$cur"))
-        [[ ${{COMPREPLY[0]-}} == *: ]] && compopt -o nospace 2>/dev/null
-        _spinup_after_colon "$cur"
-        return
-    fi
-    case $flag in
-{_cases(_grouped(words.values), 'list="{}"', 8)}
-        {"|".join(_PATHS)})
-            _spinup_paths "$cur"
-            return ;;
-    esac
-    case ${{words[1]}} in
-        completion) list="bash zsh" ;;
-        exercise) list="{" ".join(words.exercises)}" ;;
-        {"|".join(_RUNS)})
-            if [[ -z $list ]]; then
-                _spinup_paths "$cur"
-                return
-            fi ;;
-    esac
-    COMPREPLY=($(compgen -W "$list" -- "$cur"))
-    _spinup_after_colon "$cur"
-}}
-_spinup_paths() {{
-    local IFS=$'\n'  # names may contain spaces
-    compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen -f -- "$1"))
-}}
-# Bash replaces only the text after the last colon, so keep only that part of each reply.
-_spinup_after_colon() {{
-    if [[ $1 == *:* && $COMP_WORDBREAKS == *:* ]]; then
-        COMPREPLY=("${{COMPREPLY[@]#"${{1%"${{1##*:}}"}}"}}")
-    fi
-}}
-complete -F _spinup spinup"""
+    return _script("bash", words, 'list="{}"', 'list="{}"')
 
 
 def zsh(words: Words) -> str:
     """Generate the script for zsh, to evaluate or to save as `_spinup` in a folder of `fpath`."""
-    return f"""\
-#compdef spinup
-# Tab completion of spinup for zsh, written by `spinup completion zsh`.
-_spinup() {{
-    local cur=${{words[CURRENT]}} flag='' word=''
-    if (( CURRENT == 2 )); then
-        compadd -- {" ".join(words.commands)}
-        return
-    fi
-    for word in "${{(@)words[3,CURRENT-1]}}"; do
-        [[ $word == --* ]] && flag=${{word%%\\[*}}
-    done
-    if [[ $cur == -* ]]; then
-        case ${{words[2]}} in
-{_cases(_grouped(words.flags), "compadd -- {}", 12)}
-        esac
-        return
-    fi
-    case $flag in
-{_cases(_grouped(words.values), "compadd -- {}; return", 8)}
-        {"|".join(_PATHS)}) _files; return ;;
-    esac
-    case ${{words[2]}} in
-        completion) compadd -- bash zsh ;;
-        exercise) compadd -- {" ".join(words.exercises)} ;;
-        {"|".join(_RUNS)}) _files ;;
-    esac
-}}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    _spinup "$@"
-else
-    compdef _spinup spinup
-fi"""
+    return _script("zsh", words, "compadd -- {}", "compadd -- {}; return")
 
 
 SHELLS = {"bash": bash, "zsh": zsh}
 
-_HELP = """\
-For this shell only:   eval "$(spinup completion bash)"    (zsh: after compinit)
-For every new bash:    spinup completion bash > ~/.spinup.bash; source that file in ~/.bashrc
-For every new zsh:     spinup completion zsh > FOLDER/_spinup, with a FOLDER of $fpath
-Repeat this after installing environments or a new version."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the script for one shell."""
-    parser = Parser(
-        prog="spinup completion",
-        description="Print a script for Tab completion of commands, flags and values.",
-        epilog=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("shell", nargs="*", help="bash or zsh")
-    shells = parser.parse_args(argv).shell
+    shells = command_parser("completion").parse_args(argv).shell
     if len(shells) != 1 or shells[0] not in SHELLS:
         given = "nothing" if not shells else f"'{' '.join(shells)}'"
         raise SpinupError(

@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from spinup.utils.argparsing import Parser
+from spinup.cli.parsers import command_parser
 from spinup.utils.errors import SpinupError, nearest
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -54,15 +54,7 @@ def find(folder: Path, page: str) -> Path:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Open a page in a browser, or print where it is."""
-    parser = Parser(
-        prog="spinup docs",
-        description="Open the documentation in a browser. It is read from disk, without a network.",
-    )
-    parser.add_argument(
-        "page", nargs="?", default="index", help="name of a page, such as ppo or user/installation"
-    )
-    parser.add_argument("--path", action="store_true", help="only print where the page is")
-    args = parser.parse_args(argv)
+    args = command_parser("docs").parse_args(argv)
     file = find(site(), args.page)
     print(file)
     if not args.path and not webbrowser.open(file.as_uri()):

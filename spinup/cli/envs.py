@@ -13,28 +13,15 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from spinup.cli.parsers import command_parser
 from spinup.runs.screen import columns
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.importing import import_from_here
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make every matching environment once, and list those that work."""
-    parser = Parser(
-        prog="spinup envs",
-        description="List the environments that can be made on this machine, with their spaces. "
-        "Only the newest version of each is shown unless the pattern names a version.",
-    )
-    parser.add_argument(
-        "pattern",
-        nargs="?",
-        default="",
-        help="part of an id, in any case, or a pattern such as 'Half*-v?'; module: imports a "
-        "module first",
-    )
-    parser.add_argument("--all", action="store_true", help="also list older versions and probes")
-    args = parser.parse_args(argv)
+    args = command_parser("envs").parse_args(argv)
     ids = matching(args.pattern, args.all)
     rows, missing = [("id", "actions", "observations")], []
     with _elsewhere():

@@ -8,7 +8,6 @@ long an epoch takes. Nothing is written to the run directories.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import math
 import os
@@ -16,10 +15,9 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +29,15 @@ from spinup.envs.record import env_record
 from spinup.envs.spaces import act_dtype, action_shape, is_image, stored_dtype
 from spinup.envs.stacks import frame_stack, transition_bytes
 from spinup.grids.cells import Cell, Job, decide
-from spinup.grids.experiments import ExperimentGrid, env_maker, process_count
+from spinup.grids.experiments import env_maker, process_count
 from spinup.runs.arguments.domains import Number
 from spinup.runs.arguments.table import ARGUMENTS
 from spinup.utils.errors import SpinupError
 from spinup.utils.memory import available_memory, size_text
 from spinup.utils.reading import count_rows
+
+if TYPE_CHECKING:
+    from spinup.cli.plan import Plan
 
 # Arguments that do not change the cost of a step; runs that differ only in these arguments share a
 # calibration. They are numbers that are not counts, and settings for durations and frequencies.
@@ -51,44 +52,30 @@ _ROW_BYTES = 800  # per row of progress.txt and diagnostics.txt
 _START_SECONDS = 2.0  # for imports, and for creating networks and environments
 
 
-class Plan(Protocol):
-    """The part of `plan.Plan` that this module needs."""
+class Env(NamedTuple):
+    """The properties of an environment that the estimate needs."""
 
-    @property
-    def grid(self) -> ExperimentGrid: ...
-    @property
-    def num_cpu(self) -> int | str: ...
-    @property
-    def data_dir(self) -> str | None: ...
-    @property
-    def datestamp(self) -> bool: ...
-    @property
-    def launch(self) -> dict[str, Any]: ...
+    transition: int  # bytes per transition (o, a, r, o2, d) in a replay buffer
+    rollout: int  # bytes per step in a rollout and in the batch built from it
+    actions: int  # number of parameters of an action distribution
+    limit: float  # maximum episode length
+    step: float  # seconds per step with a random action
+    image: bool = False  # whether observations are images
+    max_ep_len: int | None = None  # what the default of this argument means here, if not itself
 
 
-@dataclass(frozen=True)
-class Speed:
-    """The measurements of a calibration.
+class Speed(NamedTuple):
+    """The measurements of a calibration."""
 
-    Attributes:
-        step: seconds per environment step, including gradient steps unless they are in `update`.
-        act: seconds per step of a test episode.
-        update: seconds per gradient step.
-        save: seconds per checkpoint.
-        disk: size of a run directory in bytes, without its replay buffer.
-        taken: duration of the calibration in seconds.
-    """
-
-    step: float
-    act: float
-    update: float
-    save: float
-    disk: int
-    taken: float
+    step: float  # seconds per environment step, with gradient steps unless they are in `update`
+    act: float  # seconds per step of a test episode
+    update: float  # seconds per gradient step
+    save: float  # seconds per checkpoint
+    disk: float  # size of a run directory in bytes, without its replay buffer
+    taken: float  # seconds that the calibration took
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The cost of one run: bytes of buffers in memory, bytes on disk, and seconds."""
 
     memory: int
@@ -113,19 +100,6 @@ def _defaults(cell: Cell) -> dict[str, Any]:
 
 def _in_own_process(launch: Mapping[str, Any]) -> bool:
     return launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
-
-
-@dataclass(frozen=True)
-class Env:
-    """The properties of an environment that the estimate needs."""
-
-    transition: int  # bytes per transition (o, a, r, o2, d) in a replay buffer
-    rollout: int  # bytes per step in a rollout and in the batch built from it
-    actions: int  # number of parameters of an action distribution
-    limit: float  # maximum episode length
-    step: float  # seconds per step with a random action
-    image: bool = False  # whether observations are images
-    max_ep_len: int | None = None  # what the default of this argument means here, if not itself
 
 
 def look_at(settings: Mapping[str, Any]) -> Env:
@@ -155,65 +129,51 @@ def look_at(settings: Mapping[str, Any]) -> Env:
     return Env(transition, rollout, actions, limit, step, image, record.get("max_ep_len"))
 
 
-# What a calibration leaves out.
-_UNTESTED = {"num_test_episodes": 0, "save_best": False}
-
-
 def calibrate(algo: registry.Algorithm, cell: Cell, settings: dict[str, Any], env: Env) -> Speed:
     """Train briefly in a temporary directory and measure the speed."""
-    small = dict(settings)
-    for name in ("env_name", "env_kwargs"):
-        small.pop(name, None)
-    small["env_fn"] = env_maker(settings["env_name"], settings.get("env_kwargs"))
-    small.update(seed=0, shards=None, resume=False, overwrite=False, progress=False)
-    small.update(save_freq=10**9, epochs=5)
-    small.update({k: v for k, v in _UNTESTED.items() if k in small})
     at_once = settings["num_envs"]
+    # A short epoch: an update on images may take minutes.
     if algo.on_policy:
-        most = 64 if env.image else 4000  # an update on images may take minutes
-        steps = min(settings["steps_per_epoch"], most, int(0.5 / env.step))
-        small["epochs"] = 3
+        steps = min(settings["steps_per_epoch"], 64 if env.image else 4000, int(0.5 / env.step))
+        small: dict[str, Any] = {"epochs": 3}
     else:
-        every = settings.get("update_every", settings.get("n_steps", 1) * at_once)
-        ratio = settings.get("updates_per_step", 1.0)
-        most = 60 if env.image else 300
-        steps = int(max(50, min(most, most / max(ratio, 1e-3), 0.5 / env.step)))
-        small["replay_size"] = min(settings["replay_size"], 10000)
-        if "update_every" in settings:
-            every = small["update_every"] = min(int(every), steps)
-            small["start_steps"] = 0
-        at_once = math.lcm(at_once, int(every))
+        most, ratio = 60 if env.image else 300, max(settings.get("updates_per_step", 1.0), 1e-3)
+        steps = int(max(50, min(most, most / ratio, 0.5 / env.step)))
+        small = {"epochs": 5, "replay_size": min(settings["replay_size"], 10000), "start_steps": 0}
+        every = int(settings.get("update_every", settings.get("n_steps", 1) * at_once))
+        small["update_every"] = min(every, steps) if "update_every" in settings else every
+        at_once = math.lcm(at_once, small["update_every"])
     steps = max(1, steps // at_once) * at_once
-    small["steps_per_epoch"] = steps
-    small["max_ep_len"] = min(settings["max_ep_len"], max(steps, 100))
-    if "update_after" in settings:
-        small["update_after"] = 3 * steps + 1  # epochs 0 to 2 without gradient steps, 3 and 4 with
-    if "eps_end" in settings:
-        small["eps_start"] = small["eps_end"]  # so that actions come from the network
+    small["update_after"] = 3 * steps + 1  # epochs 0 to 2 without gradient steps, 3 and 4 with
+    small["eps_start"] = settings.get("eps_end")  # so that actions come from the network
+    small |= {"steps_per_epoch": steps, "max_ep_len": min(settings["max_ep_len"], max(steps, 100))}
+    small |= {"seed": 0, "shards": None, "resume": False, "overwrite": False, "progress": False}
+    small |= {"save_freq": 10**9, "num_test_episodes": 0, "save_best": False}
+    given = {**settings, **{name: value for name, value in small.items() if name in settings}}
+    env_fn = env_maker(given.pop("env_name"), given.pop("env_kwargs", None))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        small["logger_kwargs"] = {"output_dir": folder, "quiet": True}
+        given["logger_kwargs"] = {"output_dir": folder, "quiet": True}
         with (
             warnings.catch_warnings(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
         ):
             warnings.simplefilter("ignore")
-            cell.thunk(**small)
-        with open(Path(folder, "progress.txt"), newline="") as file:
-            times = [float(row["Time"]) for row in csv.DictReader(file, delimiter="\t")]
+            cell.thunk(env_fn=env_fn, **given)
+        header, *rows = Path(folder, "progress.txt").read_text(encoding="utf-8").splitlines()
+        place = header.split("\t").index("Time")
+        times = np.diff([float(row.split("\t")[place]) for row in rows])
         disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     taken = time.perf_counter() - start
     # Checkpoints are saved after the first and last epochs, so the first is between rows 1 and 2.
-    first, *rest = np.diff(times)
-    save = max(0.0, first - rest[0])
-    if "update_after" in settings:
-        stored = small["epochs"] * steps * (1 + settings.get("k", 0)) * env.transition
-        done = steps * settings["updates_per_step"]
-        update = max(0.0, rest[2] - rest[0]) / done if done else 0.0
-        step = rest[0] / steps
-        return Speed(step, step, update, save, max(0, disk - stored), taken)
-    return Speed(rest[-1] / steps, 2 * env.step, 0.0, save, disk, taken)
+    save = max(0.0, times[0] - times[1])
+    if "update_after" not in settings:
+        return Speed(times[-1] / steps, 2 * env.step, 0.0, save, disk, taken)
+    stored = 5 * steps * (1 + settings.get("k", 0)) * env.transition
+    updates = steps * settings["updates_per_step"]
+    update = max(0.0, times[3] - times[1]) / updates if updates else 0.0
+    return Speed(times[1] / steps, times[1] / steps, update, save, max(0, disk - stored), taken)
 
 
 def cost(
@@ -223,16 +183,18 @@ def cost(
     epochs = settings["epochs"]
     total = epochs * settings["steps_per_epoch"]
     seconds = _START_SECONDS + speed.save * math.ceil(epochs / settings["save_freq"])
-    disk = speed.disk + _ROW_BYTES * epochs
+    if settings.get("num_test_episodes"):  # assumed to have their maximum length, or an epoch's
+        longest = min(settings["max_ep_len"], env.limit)
+        longest = settings["steps_per_epoch"] if math.isinf(longest) else longest
+        seconds += epochs * settings["num_test_episodes"] * longest * speed.act
+    disk = int(speed.disk) + _ROW_BYTES * epochs
     if algo.on_policy:
-        memory = settings["steps_per_epoch"] * env.rollout
-        seconds += total * speed.step / processes + _test_steps(settings, env) * speed.act
-        return Cost(memory, disk, seconds)
+        seconds += total * speed.step / processes
+        return Cost(settings["steps_per_epoch"] * env.rollout, disk, seconds)
     each = env.transition + (4 * env.actions if "n_steps" in settings else 0)
     memory = int(min(settings["replay_size"], total * (1 + settings.get("k", 0)))) * each
     updates = max(0, total - settings.get("update_after", 0)) * settings.get("updates_per_step", 1)
-    seconds += total * speed.step + _test_steps(settings, env) * speed.act
-    seconds += updates * speed.update
+    seconds += total * speed.step + updates * speed.update
     return Cost(memory, disk + stored(memory), seconds)
 
 
@@ -244,17 +206,6 @@ def stored(memory: int) -> int:
     return memory + min(memory, _CHUNK_BYTES)
 
 
-def _test_steps(settings: Mapping[str, Any], env: Env) -> float:
-    """Return the number of steps in a run's test episodes, at most."""
-    episodes = settings["epochs"] * settings.get("num_test_episodes", 0)
-    if not episodes:
-        return 0.0
-    longest = min(settings["max_ep_len"], env.limit)
-    if math.isinf(longest):  # no limit: the episode length is unknown
-        longest = settings["steps_per_epoch"]
-    return float(episodes * longest)
-
-
 # ---------------------------------------------------------------------------------- all runs
 
 
@@ -262,25 +213,24 @@ def report(algo: str, cells: Sequence[Cell], ready: Plan) -> str:
     """List a command line's runs: their directories, what would happen, and their cost."""
     where = Path(user_config.DEFAULT_DATA_DIR if ready.data_dir is None else ready.data_dir)
     jobs = ready.grid._jobs(cells, where, ready.datestamp, None)
-    alone = len(cells) == 1 and not _in_own_process(ready.launch)
     row = registry.find(algo)
-    if row is None:  # a custom function, whose arguments may mean anything
-        places = [(job.output_dir, _fate(job, alone)[0]) for job in jobs]
-        lines = _table([("directory", "what happens"), *places])
-        return "\n".join([*lines, "", f"The cost of {algo} is unknown. Nothing was created."])
-    meter = Meter(row, max(1, process_count(ready.num_cpu)))
+    meter = None if row is None else Meter(row, max(1, process_count(ready.num_cpu)))
     table: list[tuple[str, ...]] = [("directory", "what happens", "memory", "disk", "time")]
     left: list[Cost] = []
     for job in jobs:
-        action, done = _fate(job, alone)
+        action, done = _fate(job, ready.alone)
         shown = ("-", "-", "-")
-        if done < 1:
+        if meter is not None and done < 1:
             full = meter.cost(job.cell, settings_of(job.cell, ready.launch))
-            left.append(Cost(full.memory, full.disk, full.seconds * (1 - done)))
-            seconds = duration(left[-1].seconds)
-            shown = (size_text(full.memory), size_text(full.disk), seconds)
+            left.append(full._replace(seconds=full.seconds * (1 - done)))
+            shown = (size_text(full.memory), size_text(full.disk), duration(left[-1].seconds))
         table.append((job.output_dir, action, *shown))
-    return "\n".join([*_table(table), "", *_summary(left, len(jobs), ready.launch, where, meter)])
+    if meter is None:  # a custom function, whose arguments may mean anything
+        below = [f"The cost of {algo} is unknown. Nothing was created."]
+        table = [line[:2] for line in table]
+    else:
+        below = _summary(left, len(jobs), ready.launch, where, meter)
+    return "\n".join([*_table(table), "", *below])
 
 
 class Meter:
@@ -288,28 +238,28 @@ class Meter:
 
     def __init__(self, algo: registry.Algorithm, processes: int) -> None:
         self.algo, self.processes = algo, processes
-        self.speeds: dict[str, Speed | None] = {}
+        self.speeds: dict[str, Speed | None] = {}  # None: assumed to be the average of the others
         self.envs: dict[str, Env] = {}
-
-    @property
-    def taken(self) -> float:
-        """Seconds spent on calibration so far."""
-        return sum(speed.taken for speed in self.measured)
 
     @property
     def measured(self) -> list[Speed]:
         """The results of all calibrations so far."""
         return [speed for speed in self.speeds.values() if speed is not None]
 
+    @property
+    def taken(self) -> float:
+        """Seconds spent on calibration so far."""
+        return sum(speed.taken for speed in self.measured)
+
     def basis(self) -> str:
         """Explain in one sentence where the numbers come from."""
         made, guessed = len(self.measured), len(self.speeds) - len(self.measured)
         times = "one calibration run" if made == 1 else f"{made} calibration runs"
-        text = f"Disk and time are estimated from {times} ({self.taken:.1f} s) on this machine"
-        text += " under its current load"
-        if guessed:
-            text += f"; {guessed} more settings are assumed to cost the average of these"
-        return text + "."
+        rest = f"; {guessed} more settings are assumed to cost the average of these"
+        return (
+            f"Disk and time are estimated from {times} ({self.taken:.1f} s) on this machine under "
+            f"its current load{rest if guessed else ''}."
+        )
 
     def cost(self, cell: Cell, settings: dict[str, Any]) -> Cost:
         """Estimate the cost of a run from its own calibration or a matching one."""
@@ -323,22 +273,9 @@ class Meter:
         if key not in self.speeds:
             enough = self.taken > _MOST_SECONDS
             self.speeds[key] = None if enough else calibrate(self.algo, cell, settings, env)
-        return cost(self.algo, settings, env, self.speeds[key] or self._average(), self.processes)
-
-    def _average(self) -> Speed:
         known = self.measured
-
-        def mean(value: Callable[[Speed], float]) -> float:
-            return sum(map(value, known)) / len(known)
-
-        return Speed(
-            mean(lambda s: s.step),
-            mean(lambda s: s.act),
-            mean(lambda s: s.update),
-            mean(lambda s: s.save),
-            int(mean(lambda s: s.disk)),
-            0.0,
-        )
+        average = Speed(*(sum(values) / len(known) for values in zip(*known, strict=True)))
+        return cost(self.algo, settings, env, self.speeds[key] or average, self.processes)
 
 
 def _fate(job: Job, alone: bool) -> tuple[str, float]:
@@ -372,47 +309,50 @@ def _summary(
 ) -> list[str]:
     if not left:
         return [f"Nothing to do: all {count} runs are already done."]
-    executor = launch.get("executor", "local")
-    workers = launch.get("num_workers", 1)
+    workers, here = launch.get("num_workers", 1), launch.get("executor", "local") == "local"
     longest, total = max(c.seconds for c in left), sum(c.seconds for c in left)
-    at_once = workers if executor == "local" else (len(left) if workers == 1 else workers)
-    at_once = min(at_once, len(left))
+    at_once = min(len(left), workers if here or workers > 1 else len(left))
     memory = sum(sorted((c.memory for c in left), reverse=True)[:at_once])
     disk = sum(c.disk for c in left)
     # Processes in excess of the number of cores take turns.
-    side_by_side = min(at_once, os.cpu_count() or 1) if executor == "local" else at_once
-    wall = max(longest, total / side_by_side)
-    how = f"{at_once} at a time" if at_once > 1 else "one after another"
-    runs = "1 run" if count == 1 else f"{count} runs"
-    shown = f"{runs}, {len(left)} to do"
-    if len(left) > 1:
-        shown += f", {how}"
-    lines = [
-        f"{shown}: {size_text(memory)} of buffers in memory, {size_text(disk)} on disk, "
+    wall = max(longest, total / (min(at_once, os.cpu_count() or 1) if here else at_once))
+    how = f", {at_once} at a time" if at_once > 1 else ", one after another"
+    return [
+        f"{count} run{'s' * (count > 1)}, {len(left)} to do{how if len(left) > 1 else ''}: "
+        f"{size_text(memory)} of buffers in memory, {size_text(disk)} on disk, "
         f"about {duration(wall)}.",
+        *lacking(memory if here else 0, disk, where),
         meter.basis(),
         "Nothing was created.",
     ]
-    available, free = available_memory(), shutil.disk_usage(existing(where)).free
-    if executor == "local" and available is not None and memory > available:
-        lines.insert(1, f"Warning: only {size_text(available)} of memory is free.")
+
+
+def lacking(memory: int, disk: float, where: Path) -> list[str]:
+    """Return warnings about memory and disk space that this machine does not have."""
+    available, free = available_memory(), shutil.disk_usage(_existing(where)).free
+    lines = []
     if disk > free:
-        lines.insert(1, f"Warning: only {size_text(free)} is free on the disk of {where}.")
+        lines.append(f"Warning: only {size_text(free)} is free on the disk of {where}.")
+    if available is not None and memory > available:
+        lines.append(f"Warning: only {size_text(available)} of memory is free.")
     return lines
 
 
-def existing(path: Path) -> Path:
+def _existing(path: Path) -> Path:
     path = path.absolute()
     return next(p for p in (path, *path.parents) if p.exists())
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    """Align columns: the first two to the left, the numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        left = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-        right = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
-        lines.append("  ".join([*left, *right]).rstrip())
+        padded = [
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
     return lines
 
 

@@ -1,24 +1,26 @@
 """Parse flags: the words of a command line, the arguments they set, and their values.
 
-Every keyword of a training function is a flag. The table in `spinup.runs.arguments` and the
-function's annotations and defaults determine which values it accepts. Values are literals and are
-never evaluated as code; an invalid value raises a one-sentence SpinupError.
+Every keyword of a training function is a flag. The table in `spinup.runs.arguments`, else the
+function's annotation, else the default determines which values it accepts. Values are literals and
+are never evaluated as code; an invalid value raises a one-sentence SpinupError.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spinup import registry
+from spinup.grids.experiments import EXECUTORS
 from spinup.policies.activations import activation
 from spinup.runs.arguments import synonyms
 from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
@@ -37,29 +39,47 @@ ALIASES = {
     "s": "seed",
 }
 
-# Keys that control how to run, not what to train: one value each, never part of a grid.
-RUN_KEYS = (
-    "exp_name",
-    "data_dir",
-    "num_cpu",
-    "hosts",
-    "hostfile",
-    "max_restarts",
-    "log_all_ranks",
-    "mpi_timeout",
-    "datestamp",
-    "config",
-    "preset",
-    "trust",
-    "track",
-    "l",
-    "dry_run",
-    "num_workers",
-    "executor",
-    "cpus_per_cell",
-    "gpus_per_cell",
-    "ray_address",
-)
+
+def is_width(value: Any) -> bool:
+    """Return whether a value is a whole number above zero."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# mpirun passes the names on to ssh, which would take one that begins with a dash for an option.
+_HOSTS = re.compile(r"[\w.:\[\]][\w.:\[\]-]*(,[\w.:\[\]][\w.:\[\]-]*)*")
+_TEXT = Kind(lambda value: isinstance(value, str), "a name")
+_SWITCH = OneOf((True, False))
+
+# Keys that control how to run, not what to train, and their values: one each, never part of a grid.
+RUN_KEYS: Mapping[str, Domain] = {
+    "exp_name": _TEXT,
+    "data_dir": _TEXT,
+    "num_cpu": Kind(lambda value: value == "auto" or _is_whole(value), "a whole number or 'auto'"),
+    "hosts": Kind(
+        lambda value: isinstance(value, str) and _HOSTS.fullmatch(value) is not None,
+        "names of machines, such as a,b or a:4,b:4",
+    ),
+    "hostfile": _TEXT,
+    "max_restarts": Kind(lambda value: _is_whole(value) and value >= 0, "a whole number"),
+    "log_all_ranks": _SWITCH,
+    "mpi_timeout": Kind(lambda value: value in Number(0, above=True), "a number of seconds"),
+    "datestamp": _SWITCH,
+    "config": _TEXT,
+    "preset": _TEXT,
+    "trust": _SWITCH,
+    "track": _TEXT,
+    "l": Kind(is_width, "the number of layers"),
+    "dry_run": _SWITCH,
+    "num_workers": Number(1, whole=True),
+    "executor": Kind(lambda value: value in EXECUTORS, "local, ray or slurm"),
+    "cpus_per_cell": Number(1, whole=True),
+    "gpus_per_cell": Number(),
+    "ray_address": _TEXT,
+}
 
 # Dicts with arbitrary entries: `--env_kwargs:gravity 9.8`, `--slurm_options:time 60`.
 OPEN_DICTS = ("env_kwargs", "slurm_options")
@@ -79,16 +99,8 @@ _NOT_ENTRIES = ("action_space", "policy")
 
 # Keys whose values are always text, even in `--exp_name 1`.
 TEXT_KEYS = (
-    "env_name",
-    "exp_name",
-    "data_dir",
-    "config",
-    "preset",
-    "track",
-    "hosts",
-    "hostfile",
-    "executor",
-    "ray_address",
+    *("env_name", "hosts", "executor"),
+    *(key for key, domain in RUN_KEYS.items() if domain is _TEXT),
 )
 
 _KEY = r"[A-Za-z_][\w-]*(?::[\w-]*)*"  # entries may contain dashes, as in options of sbatch
@@ -132,47 +144,42 @@ def split_flags(words: Sequence[str]) -> list[Flag]:
         else:
             last = flags.pop()
             flags.append(Flag(last.typed, last.key, last.shorthand, (*last.words, word)))
-    return _without_repeats(flags)
-
-
-def _without_repeats(flags: list[Flag]) -> list[Flag]:
-    """Raise if two flags set the same argument."""
-    seen: dict[str, str] = {}
-    for flag in flags:
-        if flag.key in seen:
-            raise SpinupError(
-                f"'{seen[flag.key]}' and '{flag.typed}' set the same argument: put all its values "
-                "after one flag"
-            )
-        seen[flag.key] = flag.typed
     return flags
 
 
 def translate(flags: Sequence[Flag], algo_fn: Callable[..., Any]) -> list[Flag]:
-    """Replace the words of other libraries that mean the same; raise with advice for the others."""
+    """Replace the words of other libraries that mean the same; raise with advice for the others.
+
+    Also raises if two flags set the same argument.
+    """
+    ours = {*arguments(algo_fn), *RUN_KEYS, *OPEN_DICTS, *NOT_FLAGS, "env_name"}
+    found: dict[str, Flag] = {}
+    for flag in flags:
+        if flag.key not in ours and ":" not in flag.key:
+            flag = _translated(flag, flags, algo_fn)
+        if flag.key in found:
+            raise SpinupError(
+                f"'{found[flag.key].typed}' and '{flag.typed}' set the same argument: put all its "
+                "values after one flag"
+            )
+        found[flag.key] = flag
+    return list(found.values())
+
+
+def _translated(flag: Flag, flags: Sequence[Flag], algo_fn: Callable[..., Any]) -> Flag:
+    """Replace a word that is not ours by ours, if there is one with the same meaning."""
     known = {name: p.default for name, p in arguments(algo_fn).items()}
     parsed = {flag.key: parse_value(flag.words[0]) if flag.words else True for flag in flags}
+    name = synonyms.same(flag.key, known)
+    if name is not None:
+        return dataclasses.replace(flag, key=name)
     settings = {**known, **{key: value for key, value in parsed.items() if key in known}}
-    found: list[Flag] = []
-    for flag in flags:
-        word, _, entry = flag.key.partition(":")
-        if not entry and word not in (*known, *RUN_KEYS, *OPEN_DICTS, *NOT_FLAGS, "env_name"):
-            name = synonyms.same(word, known)
-            advice = synonyms.advice(word, parsed[flag.key], settings)
-            if name is not None:
-                flag = dataclasses.replace(flag, key=name)
-            elif advice is not None:
-                raise SpinupError(
-                    f"'{flag.typed}' is not an argument of {algo_fn.__name__}: "
-                    f"{synonyms.as_flags(advice)}"
-                )
-        if flag.key == "ac_kwargs:hidden_sizes" and len(flag.words) > len(set(flag.words)):
-            raise SpinupError(
-                f"'{flag.typed} {' '.join(flag.words)}' starts one run per value: write "
-                f"{flag.typed} {','.join(flag.words)} for a network with these layers"
-            )
-        found.append(flag)
-    return _without_repeats(found)
+    advice = synonyms.advice(flag.key, parsed[flag.key], settings)
+    if advice is None:
+        return flag
+    raise SpinupError(
+        f"'{flag.typed}' is not an argument of {algo_fn.__name__}: {synonyms.as_flags(advice)}"
+    )
 
 
 def naming_order(flags: Iterable[Flag]) -> list[str]:
@@ -218,8 +225,16 @@ def _is_number(word: str) -> bool:
 def arguments(algo_fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the arguments of a training function that can be flags, in order."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(algo_fn).parameters
+    parameters = _parameters(algo_fn)
     return {n: p for n, p in parameters.items() if p.kind in kinds and n not in NOT_FLAGS}
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return a function's parameters, with annotations that are text evaluated if they can be."""
+    try:
+        return inspect.signature(function, eval_str=True).parameters
+    except (NameError, AttributeError, SyntaxError, TypeError):  # for type checkers only
+        return inspect.signature(function).parameters
 
 
 def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Parameter] | None:
@@ -235,7 +250,7 @@ def entries_of(algo_fn: Callable[..., Any], key: str) -> dict[str, inspect.Param
         return None
     if not callable(target) or target is inspect.Parameter.empty:
         return None
-    parameters = list(inspect.signature(target).parameters.values())[skip:]
+    parameters = list(_parameters(target).values())[skip:]
     if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         return None
     return {p.name: p for p in parameters if p.name not in _NOT_ENTRIES}
@@ -253,37 +268,42 @@ def usual_sizes(algo_fn: Callable[..., Any]) -> tuple[int, ...] | None:
 
 def parameter_of(algo_fn: Callable[..., Any], key: str, typed: str) -> inspect.Parameter:
     """Return the parameter that `key` sets, or raise an error that suggests the nearest flag."""
-    anything = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)
-    if key in RUN_KEYS or key == "env_name":
-        return anything
     known = arguments(algo_fn)
     name, _, entry = key.partition(":")
-    if name in NOT_FLAGS:
-        raise SpinupError(f"'{typed}' cannot be set on the command line: {NOT_FLAGS[name]}")
-    if name in OPEN_DICTS:
-        if entry:
-            return anything
-        raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
-    if name not in known:
-        dashes = "--" if typed.startswith("--") else ""
-        candidates = [*known, *ALIASES, *RUN_KEYS, *OPEN_DICTS, "env_name"]
-        hint = nearest(f"{dashes}{name}", [f"{dashes}{key}" for key in candidates])
-        raise SpinupError(
-            f"'{typed}' is not an argument of {algo_fn.__name__}: add --help to see them all{hint}"
-        )
-    if not entry:
+    if name in known and not entry:
         return known[name]
+    if key in RUN_KEYS or key == "env_name" or (name in OPEN_DICTS and entry):
+        return _ANYTHING
+    if name not in known:
+        raise _unknown(algo_fn, name, typed)
     if not isinstance(known[name].default, dict):
         raise SpinupError(f"'{typed}' names an entry, but '{name}' is not a dict: write --{name}")
     entries = entries_of(algo_fn, name)
     if entries is None:
-        return anything
+        return _ANYTHING
     if entry not in entries:
         hint = nearest(entry, entries)
         raise SpinupError(
             f"'{name}' has no entry '{entry}': it has {', '.join(entries) or 'none'}{hint}"
         )
     return entries[entry]
+
+
+_ANYTHING = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, default=None)
+
+
+def _unknown(algo_fn: Callable[..., Any], name: str, typed: str) -> SpinupError:
+    """Return the error for a flag that sets no argument."""
+    if name in NOT_FLAGS:
+        return SpinupError(f"'{typed}' cannot be set on the command line: {NOT_FLAGS[name]}")
+    if name in OPEN_DICTS:
+        return SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
+    dashes = "--" if typed.startswith("--") else ""
+    candidates = [*arguments(algo_fn), *ALIASES, *RUN_KEYS, *OPEN_DICTS, "env_name"]
+    hint = nearest(f"{dashes}{name}", [f"{dashes}{key}" for key in candidates])
+    return SpinupError(
+        f"'{typed}' is not an argument of {algo_fn.__name__}: add --help to see them all{hint}"
+    )
 
 
 def backend_of(algo_fn: Callable[..., Any]) -> str:
@@ -306,15 +326,6 @@ def explanations(algo_fn: Callable[..., Any]) -> dict[str, str]:
 
 # ---------------------------------------------------------------------------------------- domains
 
-_KINDS = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "str": str,
-    **dict.fromkeys(("tuple", "list", "Sequence"), tuple),
-    **dict.fromkeys(("dict", "Mapping"), dict),
-}
-
 
 def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
     """Return the values that a flag accepts; None if nothing is known about them.
@@ -323,7 +334,7 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
     name differently, and the parameter's annotation and default determine the values.
     """
     name = key.removeprefix("base_kwargs:")
-    kind, words = _annotated(parameter)
+    kind, words = kind_of(parameter)
     if name in ARGUMENTS:
         domain = ARGUMENTS[name].domain
         if parameter.default in domain or parameter.default is inspect.Parameter.empty:
@@ -340,59 +351,37 @@ def domain_of(key: str, parameter: inspect.Parameter) -> Domain | None:
     return OneOf(words) if kind is str else None
 
 
-def _annotated(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]:
+def kind_of(parameter: inspect.Parameter) -> tuple[type | None, tuple[Any, ...]]:
     """Return a parameter's type, and its special values: None, and those of a `Literal`.
 
-    The annotation may be a type or text; without an annotation, the default determines the type.
+    If the annotation names no type or several, the default determines it.
     """
-    names, words = set(), []
-    if parameter.annotation is not inspect.Parameter.empty:
-        text = parameter.annotation
-        if not isinstance(text, str):
-            text = inspect.formatannotation(text)
-        for part in _parts(text):
-            if isinstance(part, ast.Constant):
-                words.append(part.value)
-            else:
-                names.add(ast.unparse(part).rpartition(".")[2])
-    default = parameter.default
-    if (default is None or "NoneType" in names) and None not in words:
-        words.append(None)
-    kinds = {_KINDS[name] for name in names if name in _KINDS}
+    union = typing.get_origin(parameter.annotation) in (typing.Union, types.UnionType)
+    members = typing.get_args(parameter.annotation) if union else (parameter.annotation,)
+    literals = [typing.get_args(m) for m in members if typing.get_origin(m) is typing.Literal]
+    words = tuple(word for literal in literals for word in literal)
+    if (parameter.default is None or types.NoneType in members) and None not in words:
+        words = (*words, None)
+    kinds = {_kind(member) for member in members} - {None}
     if kinds == {int, float}:
         kinds = {float}
-    if any(isinstance(word, str) for word in words) and not kinds:
+    if not kinds and any(isinstance(word, str) for word in words):
         kinds = {str}
     if len(kinds) != 1:
-        kinds = {k for k in _KINDS.values() if isinstance(default, k)}
-        kinds = {bool} if bool in kinds else kinds  # True is an int as well
-        kinds = {tuple} if isinstance(default, list) else kinds
-    return (kinds.pop() if len(kinds) == 1 else None), tuple(words)
+        kinds = {_kind(type(parameter.default))}
+    return kinds.pop(), words
 
 
-def _parts(annotation: str) -> list[ast.expr]:
-    """Return the members of a union: names, and the values of a `Literal` as constants."""
-    try:
-        todo = [ast.parse(annotation, mode="eval").body]
-    except SyntaxError:  # the text of an object that is not a type
-        return []
-    found: list[ast.expr] = []
-    while todo:
-        part = todo.pop(0)
-        if isinstance(part, ast.BinOp):
-            todo[:0] = [part.left, part.right]
-        elif isinstance(part, ast.Subscript):
-            outer = ast.unparse(part.value).rpartition(".")[2]
-            inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-            if outer in ("Union", "Optional", "Literal"):
-                todo[:0] = inner
-            else:
-                found.append(part.value)
-            if outer == "Optional":
-                found.append(ast.Constant(None))
-        else:
-            found.append(part)
-    return found
+def _kind(annotation: Any) -> type | None:
+    """Return the type that words are read as: that of a sequence is tuple, of a mapping dict."""
+    cls = typing.get_origin(annotation) or annotation
+    for kind, base in (*_PLAIN, (tuple, Sequence), (dict, Mapping)):
+        if isinstance(cls, type) and issubclass(cls, base):
+            return kind
+    return None
+
+
+_PLAIN = ((bool, bool), (int, int), (float, float), (str, str))
 
 
 # ------------------------------------------------------------------------------------------- values
@@ -404,7 +393,7 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     Numbers may be `inf`, integers may be written as `4e3`, and booleans as true or 1. A sequence
     may be a single value or words separated by commas.
     """
-    kind, _ = _annotated(parameter)
+    kind, _ = kind_of(parameter)
     if kind is dict:
         raise SpinupError(f"'{typed}' is a dict: set its entries, as in {typed}:KEY VALUE")
     domain = domain_of(key, parameter)
@@ -428,55 +417,50 @@ def convert(value: Any, key: str, parameter: inspect.Parameter, typed: str) -> A
     return domain.convert(value)
 
 
-def _is_broken(word: str) -> bool:
-    return any(word.count(a) != word.count(b) for a, b in ("[]", "()", "{}"))
-
-
 def values_of(flag: Flag, parameter: inspect.Parameter, backend: str) -> list[Any]:
     """Check and convert the values of a flag."""
-    if flag.key in TEXT_KEYS:
-        if not flag.words or not all(flag.words):
-            raise SpinupError(f"'{flag.typed}' needs a value")
-        return list(flag.words)
-    kind, words = _annotated(parameter)
+    if flag.key in TEXT_KEYS and not (flag.words and all(flag.words)):
+        raise SpinupError(f"'{flag.typed}' needs a value")
+    if flag.key == "ac_kwargs:hidden_sizes" and len(flag.words) > len(set(flag.words)):
+        raise SpinupError(
+            f"'{flag.typed} {' '.join(flag.words)}' starts one run per value: write "
+            f"{flag.typed} {','.join(flag.words)} for a network with these layers"
+        )
+    kind, special = kind_of(parameter)
     values: list[Any] = []
     for word in flag.words:
-        if _is_broken(word):
+        if flag.key not in TEXT_KEYS and any(word.count(a) != word.count(b) for a, b in _BRACKETS):
             raise SpinupError(
                 f"'{word}' after '{flag.typed}' is half a list: remove the spaces or quote the list"
             )
         value = parse_value(word)
-        # options of sbatch stay as typed: a job may be called 1.10
-        as_typed = flag.key.startswith("slurm_options:") and value is not True
-        if as_typed or (kind is str and not (value is None and None in words)):
-            value = word
         if flag.key.startswith("env_kwargs:") and word in ("true", "false"):
             value = word == "true"  # nothing says which of an environment's arguments are booleans
-        values.append(value_of(flag.key, value, parameter, backend, flag.typed))
-    return values or [value_of(flag.key, True, parameter, backend, flag.typed)]
+        # options of sbatch stay as typed: a job may be called 1.10
+        as_typed = flag.key.startswith("slurm_options:") and value is not True
+        is_text = kind is str and not (value is None and None in special)
+        values.append(word if flag.key in TEXT_KEYS or as_typed or is_text else value)
+    return [value_of(flag.key, v, parameter, backend, flag.typed) for v in values or [True]]
+
+
+_BRACKETS = (("[", "]"), ("(", ")"), ("{", "}"))
 
 
 def value_of(key: str, value: Any, parameter: inspect.Parameter, backend: str, typed: str) -> Any:
+    """Convert the value of a flag or of a preset for the function; raise if it has no sense."""
+    if key in TEXT_KEYS and not isinstance(value, str):
+        raise SpinupError(f"'{typed}' must be a name, not {value!r}")
     if key.startswith("ac_kwargs:") and key.endswith("activation"):
         if value is None and parameter.default is None:
             return None  # no activation after the last layer
         return activation(value, backend, typed)
     if key == "ac_kwargs:hidden_sizes":
-        return value if is_width(value) else _sizes(value, typed)
-    if key in TEXT_KEYS and not isinstance(value, str):
-        raise SpinupError(f"'{typed}' must be a name, not {value!r}")
-    return convert(value, key, parameter, typed)
-
-
-def is_width(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _sizes(value: Any, typed: str) -> Any:
-    if value is True:
-        raise SpinupError(f"'{typed}' needs a value, such as 64,64")
-    if isinstance(value, list | tuple) and all(is_width(v) for v in value):
+        if value is True:
+            raise SpinupError(f"'{typed}' needs a value, such as 64,64")
+        if not all(map(is_width, value if isinstance(value, list | tuple) else [value])):
+            raise SpinupError(
+                f"'{typed}' must be a list of layer widths such as 64,64, or one width, not "
+                f"{value!r}"
+            )
         return value
-    raise SpinupError(
-        f"'{typed}' must be a list of layer widths such as 64,64, or one width, not {value!r}"
-    )
+    return convert(value, key, parameter, typed)

@@ -17,115 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spinup import __version__, registry
-from spinup.utils.argparsing import Parser
+from spinup.cli.parsers import command_parser
+from spinup.cli.templates import template
 from spinup.utils.errors import SpinupError, nearest, one_line
-
-_PROJECT = """[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{name}"
-version = "0.1.0"
-description = "{name}, an algorithm for spinup"
-requires-python = ">=3.10"
-dependencies = ["spinup{extra}>={version}"]
-
-# This adds the command `spinup {name}` wherever the package is installed.
-[project.entry-points."spinup.algorithms"]
-{name} = "{name}.{name}:{name}"
-
-# With this, `pip install -e` adds the folder to Python's path. Otherwise the outer folder, which
-# has the same name, would hide the package from commands that are typed next to it.
-[tool.setuptools]
-package-dir = {{"" = "."}}
-packages = ["{name}"]
-
-[tool.setuptools.package-data]
-{name} = ["config.json", "README.md"]
-"""
-
-_README = """# {name}
-
-## The idea
-
-{name} starts as a copy of {source}, which spinup/algos/{backend}/{source}/README.md explains.
-Write here what is different, and why.
-
-## Hyperparameters
-{table}
-"""
-
-_TEST = '''"""{name} trains, continues exactly after a stop, and has the defaults of its preset."""
-
-import inspect
-import json
-from pathlib import Path
-
-import {name}.{name} as module
-from {name}.{name} import {name}
-
-PRESET = json.loads(Path(module.__file__).with_name("config.json").read_text())
-TINY = {{"steps_per_epoch": 40, "max_ep_len": 20, "ac_kwargs": {{"hidden_sizes": (8,)}}}}
-# Small values, for those of these arguments that the algorithm has.
-FEW = {{
-    "train_pi_iters": 2,
-    "train_v_iters": 2,
-    "replay_size": 200,
-    "batch_size": 8,
-    "start_steps": 10,
-    "update_after": 10,
-    "update_every": 5,
-    "num_test_episodes": 1,
-}}
-
-
-def train(folder, **changes):
-    known = inspect.signature({name}).parameters
-    few = {{key: value for key, value in FEW.items() if key in known}}
-    logger = {{"output_dir": str(folder), "quiet": True}}
-    {name}(PRESET["env"], logger_kwargs=logger, **{{**TINY, **few, **changes}})
-    lines = (folder / "progress.txt").read_text().splitlines()
-    place = lines[0].split("\\t").index("Time")
-    return [[x for i, x in enumerate(line.split("\\t")) if i != place] for line in lines]
-
-
-def test_it_trains(tmp_path):
-    rows = train(tmp_path / "run", epochs=2)
-    assert len(rows) == 3
-    losses = [float(x) for key, x in zip(rows[0], rows[2]) if key.startswith("Loss")]
-    assert losses and all(abs(loss) < 1e6 for loss in losses)
-
-
-def test_a_stopped_run_continues_exactly(tmp_path):
-    whole = train(tmp_path / "whole", epochs=2)
-    train(tmp_path / "parts", epochs=1)
-    assert train(tmp_path / "parts", epochs=2, resume=True) == whole
-
-
-def test_the_preset_has_the_defaults():
-    parameters = inspect.signature({name}).parameters
-    for key, value in PRESET.items():
-        assert key == "env" or value == parameters[key].default, key
-'''
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup new NAME --from ALGO` and return the exit code."""
-    parser = Parser(
-        "spinup new",
-        description="Write an algorithm of your own, as a package that starts as a copy of another "
-        "algorithm. Existing files are never overwritten.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("name", metavar="NAME", help="its name: a new folder, package and command")
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="ALGO",
-        default="vpg",
-        help="the algorithm to start from (default: vpg)",
-    )
+    parser = command_parser("new")
     try:
         args = parser.parse_args(argv)
         written = write(args.name, args.source, Path.cwd())
@@ -163,7 +62,9 @@ def write(name: str, source: str, where: Path) -> list[Path]:
     row, backend = _source(source)
     folder, extra = _folder(row, backend), "[tf]" if backend == "tf1" else ""
     files = {
-        "pyproject.toml": _PROJECT.format(name=name, extra=extra, version=__version__),
+        "pyproject.toml": template("new_pyproject.txt").format(
+            name=name, extra=extra, version=__version__
+        ),
         f"{name}/__init__.py": "",
         f"{name}/{name}.py": _renamed(
             (folder / f"{row.name}.py").read_text("utf-8"), row, backend, name
@@ -171,7 +72,7 @@ def write(name: str, source: str, where: Path) -> list[Path]:
         f"{name}/core.py": (folder / "core.py").read_text("utf-8"),
         f"{name}/config.json": (folder / "config.json").read_text("utf-8"),
         f"{name}/README.md": _readme(folder, row.name, backend, name),
-        f"tests/test_{name}.py": _TEST.format(name=name),
+        f"tests/test_{name}.py": template("new_test.txt").format(name=name),
     }
     try:
         root.mkdir()
@@ -272,4 +173,4 @@ def _readme(folder: Path, source: str, backend: str, name: str) -> str:
     table = text.partition("\n## Hyperparameters\n")[2].partition("\n## ")[0].rstrip()
     # links relative to the library's folders lead nowhere from here
     table = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", table)
-    return _README.format(name=name, source=source, backend=backend, table=table)
+    return template("new_readme.txt").format(name=name, source=source, backend=backend, table=table)

@@ -8,9 +8,8 @@ SpinupError. `flags` reads the words, `usage` explains them, and `estimate` pred
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import re
+import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from spinup.cli.flags import (
     NOT_FLAGS,
     ONCE_KEYS,
     RUN_KEYS,
+    Flag,
     activation,
     arguments,
     backend_of,
@@ -41,19 +41,22 @@ from spinup.grids.experiments import (
     EXECUTORS,
     Cell,
     ExperimentGrid,
+    call_experiment,
+    check_shorthand,
     env_maker,
+    nested,
     process_count,
     setup_logger_kwargs,
 )
 from spinup.parallel.mpi import Shards, mpi_fork, num_procs, proc_id, under_launcher
-from spinup.runs.arguments.config import as_json
 from spinup.runs.arguments.domains import Number
-from spinup.runs.arguments.table import check_sizes
+from spinup.runs.arguments.table import check_sizes, opens_a_run
 from spinup.runs.logger import table_name
-from spinup.runs.screen import OUTPUT_DIR, continued_by
+from spinup.runs.screen import OUTPUT_DIR
 from spinup.runs.sinks import check_sinks
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_from_here
+from spinup.utils.memory import check_memory
 from spinup.utils.reading import read_object
 
 __all__ = [
@@ -69,26 +72,24 @@ __all__ = [
 ]
 
 
-# Flags that are passed to `ExperimentGrid.run` unchanged, and the domains of their numbers.
-LAUNCH = {
-    "num_workers": Number(1, whole=True),
-    "executor": None,
-    "cpus_per_cell": Number(1, whole=True),
-    "gpus_per_cell": Number(),
-    "ray_address": None,
-}
-
-
-# mpirun passes the names on to ssh, which would take one that begins with a dash for an option.
-_HOSTS = re.compile(r"[\w.:\[\]][\w.:\[\]-]*(,[\w.:\[\]][\w.:\[\]-]*)*")
+# Flags that are passed to `ExperimentGrid.run` unchanged.
+_LAUNCH = (
+    *("num_workers", "executor", "cpus_per_cell", "gpus_per_cell"),
+    *("ray_address", "slurm_options"),
+)
+# Flags that are passed to `mpi_fork`.
+_MPI = ("hosts", "hostfile", "max_restarts", "mpi_timeout", "log_all_ranks")
 _MOST_LAYERS = 1000  # of a network
+_SMALL_NETWORK = 1_000_000  # weights; one of this size fits anywhere
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked command line: the grid and how to run it."""
+    """A checked command line: the runs, and how to run them."""
 
-    grid: ExperimentGrid
+    exp_name: str
+    values: dict[str, list[Any]]  # of each argument, by key
+    flags: Sequence[Flag]  # that were typed
     num_cpu: int | str
     mpi: dict[str, Any]
     data_dir: str | None
@@ -98,9 +99,22 @@ class Plan:
     source: str  # where the hyperparameters come from
 
     @property
-    def spread(self) -> bool:
-        """Whether the runs have processes of their own."""
-        return self.launch.get("num_workers", 1) > 1 or self.launch.get("executor") in EXECUTORS[1:]
+    def alone(self) -> bool:
+        """Whether this is one run, in this process or its own MPI processes."""
+        workers, where = self.launch.get("num_workers", 1), self.launch.get("executor", "local")
+        here = workers == 1 and where == "local"
+        return here and all(len(values) == 1 for values in self.values.values())
+
+    @property
+    def grid(self) -> ExperimentGrid:
+        """All runs, with their names."""
+        grid = ExperimentGrid(name=self.exp_name)
+        shorthands = {flag.key: flag.shorthand for flag in self.flags}
+        # A preset's arguments have one value each, so they are never part of a name.
+        for key in dict.fromkeys([*naming_order(self.flags), *self.values]):
+            if key in self.values:
+                grid.add(key, self.values[key], shorthand=shorthands.get(key))
+        return grid
 
 
 # ------------------------------------------------------------------------------------------- preset
@@ -180,99 +194,88 @@ def plan(
         preset: JSON file of arguments, which flags override.
     """
     backend = backend_of(algo_fn) if backend is None else backend
-    flags = {flag.key: flag for flag in translate(split_flags(words), algo_fn)}
+    flags = translate(split_flags(words), algo_fn)
     values: dict[str, list[Any]] = {}
-    for key, flag in flags.items():
-        values[key] = values_of(flag, parameter_of(algo_fn, key, flag.typed), backend)
-        about_run = key in RUN_KEYS or key.startswith("slurm_options:")
-        if flag.shorthand is not None and about_run:
-            raise SpinupError(
-                f"'{flag.typed}' is never part of a run's name: leave out the shorthand"
-            )
-        if len(values[key]) > 1 and (about_run or key in ONCE_KEYS) and key != "track":
-            raise SpinupError(f"'{flag.typed}' takes one value, not {len(values[key])}")
-
-    def once(key: str, default: Any) -> Any:
-        return values.pop(key)[0] if key in values else default
-
-    trusted = _switch("--trust", once("trust", False))
-    source, chosen = f"the defaults of {algo_fn.__name__}", preset
-    if "config" in values and "preset" in values:
-        raise SpinupError("'--config' and '--preset' both name a preset: choose one")
-    if "preset" in values and not Path(values["preset"][0]).is_file():
-        chosen, trusted = presets.find(algo_fn.__name__, once("preset", "")), True
-    elif "preset" in values:
-        chosen = once("preset", "")
-    elif "config" in values:
-        chosen = once("config", "")
-        shipped = presets.shipped(algo_fn.__name__, chosen)
-        chosen, trusted = shipped or chosen, trusted or shipped is not None
-    else:
-        trusted = True  # the file beside the algorithm's code
-    if chosen is not None:
-        source = f"{chosen}, then {source}"
-        for key, value in preset_keys(read_preset(chosen), chosen).items():
-            typed = f"{key} in {Path(chosen).name}"
-            if not trusted and key not in values:
-                _check_harmless(key, value, typed)
-            parameter = parameter_of(algo_fn, key, typed)
-            if key not in values:
-                values[key] = [value_of(key, value, parameter, backend, typed)]
-    _sinks(values)
+    for flag in flags:
+        found = values_of(flag, parameter_of(algo_fn, flag.key, flag.typed), backend)
+        about_run = flag.key in RUN_KEYS or flag.key.startswith("slurm_options:")
+        if flag.shorthand is not None:
+            if about_run:
+                raise SpinupError(
+                    f"'{flag.typed}' is never part of a run's name: leave out the shorthand"
+                )
+            check_shorthand(flag.key, flag.shorthand)
+        if len(found) > 1 and (about_run or flag.key in ONCE_KEYS) and flag.key != "track":
+            raise SpinupError(f"'{flag.typed}' takes one value, not {len(found)}")
+        values[flag.key] = found
+    source = f"the defaults of {algo_fn.__name__}"
+    if preset is not None or not values.keys().isdisjoint(("config", "preset")):
+        source = f"{_add_preset(algo_fn, values, backend, preset)}, then {source}"
+    if "track" in values or "logger_kwargs:sinks" in values:
+        _sinks(values)
     for name in values.get("logger_kwargs:output_fname", []):
         table_name(name)
-    exp_name = once("exp_name", exp_name)
-    data_dir = once("data_dir", None)
+    how = _run_options(values)
+    exp_name, data_dir = how.get("exp_name", exp_name), how.get("data_dir")
     setup_logger_kwargs(exp_name, None, data_dir)  # raises if these cannot be names of folders
-    num_cpu = once("num_cpu", 1)
-    if num_cpu != "auto" and (isinstance(num_cpu, bool) or not isinstance(num_cpu, int)):
-        raise SpinupError(f"'--cpu' must be a whole number or 'auto', not {num_cpu!r}")
-    row = registry.find(algo_fn.__name__)
-    if row is not None and not row.mpi and (num_cpu == "auto" or num_cpu > 1):
-        raise SpinupError(
-            f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
-            "or use --num_envs for several environments"
-        )
-    for key in ("hosts", "hostfile", "max_restarts"):
-        if key in values and num_cpu != "auto" and num_cpu <= 1 and not under_launcher():
-            raise SpinupError(
-                f"'--{key}' applies only to several processes: set their number with --cpu"
-            )
-    mpi = _mpi_options(once, Path(data_dir or user_config.DEFAULT_DATA_DIR) / exp_name)
-    datestamp = _switch("--dt", once("datestamp", False))
-    dry_run = _switch("--dry_run", once("dry_run", False))
-    launch = _launch_options(values)
-    spread = launch.get("num_workers", 1) > 1 or launch.get("executor", "local") != "local"
-    if spread and (num_cpu == "auto" or num_cpu > 1):
-        raise SpinupError(
-            "runs in parallel have one process each: use either --cpu, or --num_workers and "
-            "--executor"
-        )
-    _layers(algo_fn, values, once("l", None))
+    mpi = _mpi_options(algo_fn, how, exp_name) if how.keys() & {"num_cpu", *_MPI} else {}
+    launch = _launch_options(how) if how.keys() & {*_LAUNCH} else {}
+    if "l" in how or any(map(is_width, values.get("ac_kwargs:hidden_sizes", []))):
+        _expand_layers(algo_fn, values, how.get("l"))
+    for sizes in values.get("ac_kwargs:hidden_sizes", []):
+        _check_size(sizes)
     if "env_name" not in values:
         raise SpinupError(
             f"{algo_fn.__name__} needs an environment: add one such as --env CartPole-v1"
         )
-    resume, overwrite = values.get("resume", [False])[0], values.get("overwrite", [False])[0]
-    if resume and overwrite:
-        raise SpinupError(
-            "'--resume' continues the earlier run and '--overwrite' deletes it: choose one"
-        )
-    if resume and datestamp:
-        raise SpinupError(
-            "'--resume' cannot find a run whose name has an earlier date: leave out --dt"
-        )
+    if values.get("resume") == [True] or how.get("datestamp"):
+        _check_continuing(values, how)
+    return Plan(
+        exp_name=exp_name,
+        values=values,
+        flags=flags,
+        num_cpu=how.get("num_cpu", 1),
+        mpi=mpi,
+        data_dir=data_dir,
+        datestamp=how.get("datestamp", False),
+        launch=launch,
+        dry_run=how.get("dry_run", False),
+        source=source,
+    )
 
-    grid = ExperimentGrid(name=exp_name)
-    # A preset's arguments have one value each, so they are never part of a name.
-    for key in dict.fromkeys([*naming_order(flags.values()), *values]):
-        if key in values:
-            grid.add(key, values[key], shorthand=flags[key].shorthand if key in flags else None)
-    if mpi.get("max_restarts") and datestamp:
-        raise SpinupError(
-            "'--max_restarts' cannot find a run whose name has an earlier date: leave out --dt"
-        )
-    return Plan(grid, num_cpu, mpi, data_dir, datestamp, launch, dry_run, source)
+
+def _add_preset(
+    algo_fn: Callable[..., Any],
+    values: dict[str, list[Any]],
+    backend: str,
+    beside: str | Path | None,
+) -> str | Path:
+    """Add the values of a preset that no flag sets, and return its file.
+
+    A file that the user names may only do what is harmless, unless `--trust` is given.
+    """
+    algo = algo_fn.__name__
+    (trusted,) = values.get("trust", [False])
+    (config,), (named,) = values.pop("config", [None]), values.pop("preset", [None])
+    if config is not None and named is not None:
+        raise SpinupError("'--config' and '--preset' both name a preset: choose one")
+    if config is not None:
+        shipped = presets.shipped(algo, config)
+        chosen, trusted = shipped or config, trusted or shipped is not None
+    elif named is None:
+        chosen, trusted = beside, True  # the file beside the algorithm's code
+    elif Path(named).is_file():
+        chosen = named
+    else:
+        chosen, trusted = presets.find(algo, named), True
+    for key, value in preset_keys(read_preset(chosen), chosen).items():
+        typed = f"{key} in {Path(chosen).name}"
+        if not trusted and key not in values:
+            _check_harmless(key, value, typed)
+        parameter = parameter_of(algo_fn, key, typed)
+        if key not in values:
+            values[key] = [value_of(key, value, parameter, backend, typed)]
+    return chosen
 
 
 def _sinks(values: dict[str, list[Any]]) -> None:
@@ -283,127 +286,172 @@ def _sinks(values: dict[str, list[Any]]) -> None:
             raise SpinupError(f"'--track' and '--{key}' set the same argument: choose one")
         names = [name for word in values.pop("track") for name in word.split(",") if name]
         values[key] = [list(dict.fromkeys(names))]
-    if key in values and proc_id() == 0:
+    if proc_id() == 0:
         for sinks in values[key]:
             check_sinks(sinks)
 
 
-def _switch(typed: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise SpinupError(f"'{typed}' must be True or False, not {value!r}")
-    return value
-
-
-def _launch_options(values: dict[str, list[Any]]) -> dict[str, Any]:
-    """Among the flags that control how a grid is launched, return those that were set."""
-    given = {key: values.pop(key)[0] for key in LAUNCH if key in values}
-    for key, domain in LAUNCH.items():
-        if given.get(key) is True:
-            raise SpinupError(f"'--{key}' needs a value")
-        if domain and key in given and given[key] not in domain:
-            raise SpinupError(f"'--{key}' must be {domain}, not {given[key]!r}")
-    executor = given.get("executor", "local")
-    if executor not in EXECUTORS:
-        raise SpinupError(f"'--executor' must be local, ray or slurm, not {executor!r}")
+def _run_options(values: dict[str, list[Any]]) -> dict[str, Any]:
+    """Take the flags that say how to run out of `values`, and check them."""
+    how: dict[str, Any] = {}
+    for key in [key for key in RUN_KEYS if key in values]:
+        domain, (value,) = RUN_KEYS[key], values.pop(key)
+        typed = {"num_cpu": "--cpu", "datestamp": "--dt"}.get(key, f"--{key}")
+        if value is True and isinstance(domain, Number):
+            raise SpinupError(f"'{typed}' needs a value")
+        if value not in domain:
+            raise SpinupError(f"'{typed}' must be {domain}, not {value!r}")
+        how[key] = domain.convert(value)
     slurm = [key for key in values if key.startswith("slurm_options:")]
     if slurm:
-        given["slurm_options"] = {key.partition(":")[2]: values.pop(key)[0] for key in slurm}
+        how["slurm_options"] = {key.partition(":")[2]: values.pop(key)[0] for key in slurm}
+    return how
+
+
+def _mpi_options(
+    algo_fn: Callable[..., Any], how: Mapping[str, Any], exp_name: str
+) -> dict[str, Any]:
+    """Return the flags that say how the processes of `--cpu N` are launched."""
+    several = how.get("num_cpu", 1) == "auto" or how.get("num_cpu", 1) > 1
+    row = registry.find(algo_fn.__name__)
+    if several and row is not None and not row.mpi:
+        raise SpinupError(
+            f"{algo_fn.__name__} learns from one replay buffer in one process: leave out --cpu, "
+            "or use --num_envs for several environments"
+        )
+    for key in ("hosts", "hostfile", "max_restarts"):
+        if key in how and not several and not under_launcher():
+            raise SpinupError(
+                f"'--{key}' applies only to several processes: set their number with --cpu"
+            )
+    if "hostfile" in how and not Path(how["hostfile"]).is_file():
+        raise SpinupError(f"the hostfile '{how['hostfile']}' does not exist")
+    if several and (how.get("num_workers", 1) > 1 or how.get("executor", "local") != "local"):
+        raise SpinupError(
+            "runs in parallel have one process each: use either --cpu, or --num_workers and "
+            "--executor"
+        )
+    options = {key.removeprefix("mpi_"): how[key] for key in _MPI if key in how}
+    if options.pop("log_all_ranks", False):
+        folder = Path(how.get("data_dir", user_config.DEFAULT_DATA_DIR)) / exp_name
+        options["log_all_ranks"] = str(folder / "rank_logs")
+    return options
+
+
+def _launch_options(how: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that say how a grid is launched."""
+    executor = how.get("executor", "local")
     for key, needed in (("ray_address", "ray"), ("slurm_options", "slurm")):
-        if key in given and executor != needed:
+        if key in how and executor != needed:
             raise SpinupError(f"'--{key}' needs --executor {needed}, not {executor}")
-    if given.get("gpus_per_cell") and executor == "local":
+    if how.get("gpus_per_cell") and executor == "local":
         raise SpinupError(
             "'--gpus_per_cell' requests GPUs from a cluster: add --executor ray or slurm, or use "
             "--device cuda on this machine"
         )
-    return given
+    return {key: how[key] for key in _LAUNCH if key in how}
 
 
-def _mpi_options(once: Callable[[str, Any], Any], folder: Path) -> dict[str, Any]:
-    """Return the flags that control how the processes of `--cpu N` are launched."""
-    options: dict[str, Any] = {}
-    for key in ("hosts", "hostfile"):
-        value = once(key, None)
-        if value is not None:
-            options[key] = value
-    if "hosts" in options and not _HOSTS.fullmatch(options["hosts"]):
+def _check_continuing(values: Mapping[str, list[Any]], how: Mapping[str, Any]) -> None:
+    """Raise for flags about earlier runs that contradict each other."""
+    resume = values.get("resume") == [True]
+    if resume and values.get("overwrite") == [True]:
         raise SpinupError(
-            f"'--hosts' must be names of machines, such as a,b or a:4,b:4, not {options['hosts']!r}"
+            "'--resume' continues the earlier run and '--overwrite' deletes it: choose one"
         )
-    if "hostfile" in options and not Path(options["hostfile"]).is_file():
-        raise SpinupError(f"the hostfile '{options['hostfile']}' does not exist")
-    restarts, timeout = once("max_restarts", 0), once("mpi_timeout", 300)
-    if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
-        raise SpinupError(f"'--max_restarts' must be a whole number, not {restarts!r}")
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
-        raise SpinupError(f"'--mpi_timeout' must be a number of seconds, not {timeout!r}")
-    log_all = _switch("--log_all_ranks", once("log_all_ranks", False))
-    options.update(max_restarts=restarts, timeout=timeout)
-    options["log_all_ranks"] = str(folder / "rank_logs") if log_all else None
-    return options
+    for name, given in (("--resume", resume), ("--max_restarts", how.get("max_restarts"))):
+        if given and how.get("datestamp"):
+            raise SpinupError(
+                f"'{name}' cannot find a run whose name has an earlier date: leave out --dt"
+            )
 
 
-def _layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
+def _expand_layers(algo_fn: Callable[..., Any], values: dict[str, list[Any]], layers: Any) -> None:
     """Expand `--hid 64` (one width for every layer) and `--l 2` (number of layers) to a list."""
     key = "ac_kwargs:hidden_sizes"
     usual = usual_sizes(algo_fn) or (64, 64)
-    if layers is not None:
-        if not is_width(layers):
-            raise SpinupError(f"'--l' must be the number of layers, not {layers!r}")
-        parameter_of(algo_fn, key, "--l")
-        known = values.get(key, [usual])
-        if layers > _MOST_LAYERS:
-            raise SpinupError(f"'--l' must be at most {_MOST_LAYERS} layers, not {layers}")
-        if any(not is_width(v) and len(set(v)) != 1 for v in known):
-            raise SpinupError("'--l' needs one width for all layers, as in --hid 64 --l 2")
-        values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
-    elif key in values:
+    if layers is None:
         values[key] = [[v] * len(usual) if is_width(v) else v for v in values[key]]
-    for sizes in values.get(key, []):
-        _check_size(sizes)
+        return
+    parameter_of(algo_fn, key, "--l")
+    if layers > _MOST_LAYERS:
+        raise SpinupError(f"'--l' must be at most {_MOST_LAYERS} layers, not {layers}")
+    known = values.get(key, [usual])
+    if any(not is_width(v) and len(set(v)) != 1 for v in known):
+        raise SpinupError("'--l' needs one width for all layers, as in --hid 64 --l 2")
+    values[key] = [[v if is_width(v) else v[0]] * layers for v in known]
 
 
 def _check_size(sizes: Sequence[int]) -> None:
     """Raise for a network that would not fit into memory or would take minutes to create."""
-    from spinup.utils.memory import check_memory
-
     if len(sizes) > _MOST_LAYERS:
         raise SpinupError(f"'--hid' must be at most {_MOST_LAYERS} layers, not {len(sizes)}")
     weights = sum(a * b for a, b in itertools.pairwise([1, *sizes, 1]))
-    # each float32 weight has a gradient and two averages of Adam
-    check_memory(f"a network with hidden_sizes {str(sizes)[:60]}", 16 * weights, "use fewer units")
+    if weights > _SMALL_NETWORK:
+        # each float32 weight has a gradient and two averages of Adam
+        what = f"a network with hidden_sizes {str(sizes)[:60]}"
+        check_memory(what, 16 * weights, "use fewer units")
 
 
 def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ()) -> None:
-    """Try every environment once, then run the grid or (`--dry_run`) report what it would do.
+    """Run what was planned, or (`--dry_run`) report what would run.
 
-    Without the trial, a misspelled environment at the end of a grid would surface only after hours.
+    The environments of a grid are tried before it starts, because a misspelled one at its end would
+    surface only after hours. One run alone checks its own before it creates anything.
 
-    Args:
-        algo_fn: the training function.
-        ready: the checked command line.
-        typed: all words of the command line, which a stopped run repeats with `--resume`.
+    `typed` are all words of the command line, which a stopped run repeats with `--resume`.
     """
-    cells = ready.grid.cells(algo_fn)
     # Under an external launcher, several processes are already running.
-    check_cells(algo_fn.__name__, cells, max(process_count(ready.num_cpu), num_procs()))
-    if ready.dry_run:
-        from spinup.cli.estimate import report
+    processes = max(process_count(ready.num_cpu), num_procs())
+    # Only a trial can tell wrong `env_kwargs` from a bug of the environment.
+    plain = not any(key.startswith("env_kwargs:") for key in ready.values)
+    by_itself = ready.alone and plain and processes == 1 and opens_a_run(algo_fn)
+    if ready.dry_run or not by_itself:
+        cells = ready.grid.cells(algo_fn)
+        check_cells(algo_fn.__name__, cells, processes)
+        if ready.dry_run:
+            from spinup.cli.estimate import report
 
-        print(report(algo_fn.__name__, cells, ready))
-        return
+            print(report(algo_fn.__name__, cells, ready))
+            return
     mpi_fork(process_count(ready.num_cpu), **ready.mpi)
-    words = _to_continue(typed, ready, len(cells)) if typed else None
-    if proc_id() == 0:
-        print(f"Hyperparameters: {ready.source}{_edited(algo_fn, ready)}", flush=True)
-    with contextlib.nullcontext() if words is None else continued_by(words):
-        ready.grid.run(
-            algo_fn,
-            num_cpu=ready.num_cpu,
-            data_dir=ready.data_dir,
-            datestamp=ready.datestamp,
-            **ready.launch,
-        )
+    source = f"{ready.source}{_edited(algo_fn, ready)}"
+    if proc_id() == 0 and not by_itself:
+        print(f"Hyperparameters: {source}", flush=True)
+    words = _to_continue(typed, ready) if typed else None
+    origin: dict[str, Any] = {} if words is None else {"resume_with": words}
+    if by_itself:
+        origin["source"] = source
+    (_run_alone if ready.alone else _run_grid)(algo_fn, ready, origin)
+
+
+def _run_grid(algo_fn: Callable[..., Any], ready: Plan, origin: Mapping[str, Any]) -> None:
+    grid = ready.grid
+    grid.origin = origin
+    grid.run(
+        algo_fn,
+        num_cpu=ready.num_cpu,
+        data_dir=ready.data_dir,
+        datestamp=ready.datestamp,
+        **ready.launch,
+    )
+
+
+def _run_alone(algo_fn: Callable[..., Any], ready: Plan, origin: Mapping[str, Any]) -> None:
+    """Run the only run in this process, so that debuggers and tracebacks work as usual."""
+    kwargs = nested({key: value for key, (value,) in ready.values.items()})
+    if ":" in kwargs["env_name"]:
+        import_from_here()
+    if opens_a_run(algo_fn):
+        kwargs["logger_kwargs"] = {**kwargs.get("logger_kwargs", {}), "origin": origin}
+    call_experiment(
+        ready.exp_name,
+        algo_fn,
+        num_cpu=ready.num_cpu,
+        data_dir=ready.data_dir,
+        datestamp=ready.datestamp,
+        **kwargs,
+    )
 
 
 def _edited(algo_fn: Callable[..., Any], ready: Plan) -> str:
@@ -414,24 +462,23 @@ def _edited(algo_fn: Callable[..., Any], ready: Plan) -> str:
     path = source_of(algo_fn).with_name("config.json")
     if str(path) in ready.source or not path.is_file():
         return ""
-    known = {name: p.default for name, p in arguments(algo_fn).items()}
+    defaults = {name: p.default for name, p in arguments(algo_fn).items()}
+    known = json.loads(json.dumps(defaults, default=str))
     try:
-        preset = read_preset(path)
-    except SpinupError:
-        preset = dict.fromkeys(known, "damaged")
-    if all(as_json(known[k]) == as_json(v) for k, v in preset.items() if k in known):
-        return ""
-    return f" (not {path}, which was edited: add --config with its path to use it)"
+        preset = json.loads(path.read_text(encoding="utf-8"))
+        same = known == {**known, **{k: v for k, v in preset.items() if k in known}}
+    except (OSError, ValueError, AttributeError):  # damaged
+        same = False
+    return "" if same else f" (not {path}, which was edited: add --config with its path to use it)"
 
 
-def _to_continue(typed: Sequence[str], ready: Plan, cells: int) -> list[str] | None:
+def _to_continue(typed: Sequence[str], ready: Plan) -> list[str] | None:
     """Return the command line that continues stopped runs; None if no command line does.
 
     A grid continues by itself, unless the names of its runs contain the date.
     """
-    alone = cells == 1 and not ready.spread
     dated = ready.datestamp or user_config.FORCE_DATESTAMP
-    if dated and not alone:
+    if dated and not ready.alone:
         return None
     words: list[str] = []
     dropped = False
@@ -440,9 +487,9 @@ def _to_continue(typed: Sequence[str], ready: Plan, cells: int) -> list[str] | N
             dropped = word.partition("=")[0] in ("--overwrite", "--resume", "--dt", "--datestamp")
         if not dropped:
             words.append(word)
-    if alone and dated:
+    if ready.alone and dated:
         words += ["--logger_kwargs:output_dir", OUTPUT_DIR]
-    return [*words, "--resume"] if alone else words
+    return [*words, "--resume"] if ready.alone else words
 
 
 def check_cells(algo: str, cells: Sequence[Cell], processes: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup import registry
-from spinup.utils.argparsing import Parser
+from spinup.cli.parsers import command_parser
 from spinup.utils.errors import SpinupError, nearest
 
 FOLDER = Path(__file__).resolve().parents[1] / "presets"
@@ -66,13 +66,7 @@ def reached() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """List the presets of one algorithm or of all."""
-    parser = Parser(
-        prog="spinup presets",
-        description="List the shipped hyperparameters and the returns that three seeds reached.",
-        epilog="Train with one: spinup ppo --preset CartPole-v1 [flags that override it]",
-    )
-    parser.add_argument("algo", nargs="?", help="only presets of this algorithm")
-    algo = parser.parse_args(argv).algo
+    algo = command_parser("presets").parse_args(argv).algo
     rows = [registry.get(algo)] if algo else registry.ROWS
     results = reached()
     lines = [f"{'algorithm':<10} {'--preset':<19} {'steps':>10}  returns of seeds 0, 1 and 2"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from spinup import registry, user_config
 from spinup.analysis.curves import CHANGED, checked_table, one_line, run_folders
-from spinup.utils.argparsing import Parser
+from spinup.cli.parsers import command_parser
 from spinup.utils.command import AS_MODULE, is_console_script, spinup_command
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.reading import open_regular, read_json
@@ -40,12 +40,7 @@ class Row:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """List the runs in some folders."""
-    parser = Parser(
-        prog="spinup runs",
-        description="List runs: status, epochs, the last average return (of test episodes, if the "
-        "run has them), the time since the last epoch, and how to continue stopped runs.",
-    )
-    parser.add_argument("folder", nargs="*", help="a folder of runs (default: the data folder)")
+    parser = command_parser("runs")
     folders = [Path(f) for f in parser.parse_args(argv).folder or [user_config.DEFAULT_DATA_DIR]]
     for folder in folders:
         if not folder.is_dir():

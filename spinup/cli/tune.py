@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 from spinup import registry, user_config
 from spinup.cli import plan as cli
 from spinup.cli.flags import ALIASES, arguments, is_width, parameter_of, usual_sizes, value_of
+from spinup.cli.parsers import command_parser
 from spinup.envs.spaces import is_image
 from spinup.runs.arguments.config import FREE_ON_RESUME
 from spinup.runs.arguments.synonyms import same
 from spinup.tuning import halving, sampling
 from spinup.tuning.spaces import Dimension, read_space, shipped_space
-from spinup.utils.argparsing import Parser, whole
 from spinup.utils.command import program
 from spinup.utils.errors import SpinupError
 
@@ -27,28 +26,12 @@ from spinup.utils.errors import SpinupError
 _MEASURE = ("max_ep_len", "num_test_episodes")
 _FIXED = (*FREE_ON_RESUME, "env_name", "seed", "steps_per_epoch", "save_best", *_MEASURE)
 _UNNAMED = "an unnamed study"  # until its environment is known
-_DESCRIPTION = """\
-Search for hyperparameters by successive halving: many configurations run for a few epochs,
-and the best of them continue, exactly, instead of starting again. The best few and the
-default then run on fresh seeds. The same command again continues an interrupted study."""
-_EPILOG = """
-spaces:
-  --space pi_lr=log:1e-4:1e-2 clip_ratio=0.1:0.3 train_v_iters=int:5:80 minibatch_size=64,128,256
-  --space 'hid=[64,64],[256,256]' anneal_lr=True,False target_kl=0.01,0.05,None
-  --space space.json          {"pi_lr": "log:1e-4:1e-2", "minibatch_size": [64, 128]}
-
-All other flags are those of the algorithm ('spinup ppo --help') and set the default configuration,
-which always takes part: --preset Hopper-v5 --gamma 0.98. Those of grids say where the runs are
-executed: --num_workers, --executor, --cpus_per_cell, --data_dir, --exp_name, --dry_run.
-
-For example:
-  spinup tune ppo --env Hopper-v5 --space pi_lr=log:1e-4:1e-2 --trials 27 --epochs 250 --seeds 3
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup tune`; return 0 once the study is complete or its runs are submitted."""
-    args, words = _parser().parse_known_args(argv)
+    parser = command_parser("tune", {"--sampler": sampling.SAMPLERS})
+    args, words = parser.parse_known_args(argv)
     name, backend = registry.resolve(args.algo)
     cli.split_flags(words)  # reject malformed words before loading a framework
     function = registry.load(name, backend)
@@ -61,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     """Run a checked study to its report, or (`--dry_run`) say what it would cost."""
-    from spinup.runs.screen import continued_by
     from spinup.tuning import figure, report
     from spinup.tuning.runs import Waiting
 
@@ -70,8 +52,7 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
         return 0
     try:
         print(_beginning(study), flush=True)
-        with continued_by([*program(), "tune", *_words(argv)]):
-            result = report.finish(study)
+        result = report.finish(study)
     except Waiting as waiting:
         print(waiting, flush=True)
         return 0
@@ -82,100 +63,6 @@ def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     figure.draw(study, result)
     print(report.text(study, result), flush=True)
     return 0
-
-
-def _words(argv: Sequence[str] | None) -> list[str]:
-    return list(sys.argv[2:] if argv is None else argv)
-
-
-def _parser() -> Parser:
-    import argparse
-
-    parser = Parser(
-        prog="spinup tune",
-        usage="spinup tune ALGO --env ENV [--space ARGUMENT=VALUES ...] [options] [flags of ALGO]",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("algo", metavar="ALGO", help="the algorithm, such as ppo or ppo_tf1")
-    parser.add_argument(
-        "--space",
-        nargs="+",
-        action="extend",
-        metavar="ARGUMENT=VALUES",
-        help="what to search (default: a space that is shipped for the algorithm)",
-    )
-    parser.add_argument(
-        "--trials",
-        type=whole(2),
-        default=27,
-        metavar="N",
-        help="number of configurations, including the default (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=whole(1),
-        default=3,
-        metavar="N",
-        help="seeds per configuration for choosing (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--test_seeds",
-        type=whole(0),
-        default=10,
-        metavar="N",
-        help="fresh seeds for the best few and the default; 0 omits them (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--finalists",
-        type=whole(1),
-        default=2,
-        metavar="N",
-        help="how many of the best run on fresh seeds, besides the default (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--eta",
-        type=whole(2),
-        default=3,
-        metavar="N",
-        help="one of N configurations continues to the next rung (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rungs",
-        type=whole(1),
-        metavar="N",
-        help="number of rungs (default: as many as leave about eta configurations at the end)",
-    )
-    parser.add_argument(
-        "--sampler",
-        choices=sampling.SAMPLERS,
-        default="sobol",
-        help="how configurations are chosen; tpe and gp need Optuna, the extra [tune] "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--last",
-        type=whole(1),
-        default=10,
-        metavar="N",
-        help="number of final epochs whose mean return is a run's score (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="the first seed of the runs, and that of the sampler (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--asynchronous",
-        action="store_true",
-        help="let configurations continue as soon as they are among the best so far; workers never "
-        "wait, but the result depends on which run ends first",
-    )
-    return parser
 
 
 # ----------------------------------------------------------------------------------- what to run
@@ -258,6 +145,7 @@ def _study(
     if ready.launch.get("executor", "local") != "local":
         where = where.absolute()  # other machines may use another working directory
     env = str(base["env_name"]).rpartition(":")[2].replace("/", "-")
+    words = [*program(), "tune", *(sys.argv[2:] if argv is None else argv)]
     study = Study(
         settings,
         function,
@@ -265,7 +153,8 @@ def _study(
         functools.partial(launch, **ready.launch),
         threads=ready.launch.get("cpus_per_cell", 1),
         defaults={d.key: _default_entry(function, d.key) for d in space if ":" in d.key},
-        command=join([*program(), "tune", *_words(argv)]),
+        command=join(words),
+        origin={"resume_with": words},
     )
     study.open()
     return study
@@ -340,7 +229,7 @@ def _test_runs(settings: Any) -> int:
 def _estimate(study: Any, ready: cli.Plan) -> str:
     """Return the report of `--dry_run`: rungs, time, memory and the most disk space at once."""
     from spinup.cli import estimate
-    from spinup.utils.memory import available_memory, size_text
+    from spinup.utils.memory import size_text
 
     s = study.settings
     row = registry.get(s.algo.partition("_")[0])
@@ -386,13 +275,8 @@ def _estimate(study: Any, ready: cli.Plan) -> str:
         f"{estimate.duration(total / workers)} with {workers} worker{'s' * (workers > 1)}; "
         f"{size_text(workers * full.memory)} of buffers in memory, and at most "
         f"{size_text(int(peak))} on disk at once.",
+        *estimate.lacking(workers * full.memory, peak, study.folder),
         meter.basis() + " They are those of the default configuration.",
         "Nothing was created.",
     ]
-    free = shutil.disk_usage(estimate.existing(study.folder)).free
-    if peak > free:
-        lines.insert(-2, f"Warning: only {size_text(free)} is free on the disk of {study.folder}.")
-    available = available_memory()
-    if available is not None and workers * full.memory > available:
-        lines.insert(-2, f"Warning: only {size_text(available)} of memory is free.")
     return "\n".join(lines)

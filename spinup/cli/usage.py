@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from spinup import user_config
@@ -14,49 +15,41 @@ from spinup.runs.arguments.synonyms import SAME, same
 from spinup.runs.arguments.table import described, wrapped
 from spinup.runs.screen import columns
 from spinup.runs.sinks import SINK_NAMES
+from spinup.utils.toml import parse_toml
 
 
 def usage(algo_fn: Callable[..., Any], command: str, defaults: Mapping[str, Any]) -> str:
-    """Return an algorithm's help text: every argument with its description and default."""
-    said = explanations(algo_fn)
+    """Return an algorithm's help text: every argument with its description and default.
+
+    `defaults` are those of a preset, which replace the function's.
+    """
     first = (inspect.getdoc(algo_fn) or "").partition("\n\n")[0]
     lines = [f"usage: {command} --env ENV [--KEY VALUE [VALUE ...]] ...", ""]
     lines += wrapped(" ".join(first.split()), columns())
-    lines += [
-        "",
-        *wrapped(
-            "Several values after a flag make a grid; --KEY[sh] abbreviates KEY in run names.",
-            columns(),
-        ),
-    ]
-    known = arguments(algo_fn)
-    entries: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
-    for group, rows in _groups(algo_fn, defaults).items():
-        entries[group] += rows
-    for name, parameter in known.items():
-        if name in ("logger_kwargs", "ac_kwargs"):
-            continue  # their entries have their own lines
-        default = defaults.get(name, parameter.default)
-        shown = "" if default is inspect.Parameter.empty else f" (default: {_show(default)})"
-        group = next((g for g, names in _GROUPS.items() if name in names), "learning")
-        entries[group].append((_names(name, known), said.get(name, "") + shown))
-    for group, rows in entries.items():
-        lines += ["", f"{group}:"]
-        for flag, text in rows:
-            lines += _entry(flag, text)
+    lines += ["", *wrapped(_GRIDS, columns())]
+    known, said = arguments(algo_fn), explanations(algo_fn)
+    groups = parse_toml(Path(__file__).with_name("usage.toml").read_text(encoding="utf-8"))
+    grouped = {name for group in groups.values() for name in group.get("arguments", ())}
+    groups["learning"]["arguments"] = [name for name in known if name not in grouped]
+    fields = _fields(algo_fn, defaults)
+    for title, group in groups.items():
+        lines += ["", f"{title}:"]
+        for flag, text in group.get("flags", ()):
+            if flag == "entries":
+                for key, described in _entries(algo_fn):
+                    lines += _entry(key, described)
+                continue
+            names = flag if flag.startswith("--") else _names(flag, known)
+            lines += _entry(names, text.format(**fields))
+        for name in (name for name in known if name in group["arguments"]):
+            if name in ("logger_kwargs", "ac_kwargs"):
+                continue  # their entries have their own lines
+            default = _default(defaults.get(name, known[name].default))
+            lines += _entry(_names(name, known), said.get(name, "") + default)
     return "\n".join(lines)
 
 
-# The groups of the help text, and the arguments of training functions in them; all others are
-# about learning.
-_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "environment": ("max_ep_len", "num_envs", "vector", "num_test_episodes"),
-    "network": ("actor_critic",),
-    "learning": (),
-    "running": ("seed", "device", "num_threads", "compile", "resume", "overwrite"),
-    "logging": ("save_freq", "progress", "save_best", "on_epoch"),
-    "cluster": ("shards",),
-}
+_GRIDS = "Several values after a flag make a grid; --KEY[sh] abbreviates KEY in run names."
 
 
 def _names(name: str, known: Mapping[str, Any]) -> str:
@@ -67,105 +60,36 @@ def _names(name: str, known: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _groups(
-    algo_fn: Callable[..., Any], defaults: Mapping[str, Any]
-) -> dict[str, list[tuple[str, str]]]:
-    """Return the flags that are not arguments of the training function, by group."""
-    known = arguments(algo_fn)
-    env = f" (default: {defaults['env_name']})" if "env_name" in defaults else ""
-    name = algo_fn.__name__
-    mine = presets.names(name)
-    network = []
+def _fields(algo_fn: Callable[..., Any], defaults: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the descriptions in the file leave open."""
+    mine = presets.names(algo_fn.__name__)
+    activation = (entries_of(algo_fn, "ac_kwargs") or {}).get("activation")
+    given = None if activation is None else activation.default
+    return {
+        "env": f" (default: {defaults['env_name']})" if "env_name" in defaults else "",
+        "sizes": _default(usual_sizes(algo_fn) or _EMPTY),
+        "activations": ", ".join(ACTIVATIONS) + _default(_EMPTY if given is None else given),
+        "presets": f": {', '.join(mine)}" if mine else "; 'spinup presets' lists them",
+        "data_dir": str(user_config.DEFAULT_DATA_DIR),
+        "sinks": " or ".join(SINK_NAMES),
+    }
+
+
+_EMPTY = inspect.Parameter.empty
+
+
+def _entries(algo_fn: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield the less common arguments of the default networks, and their descriptions."""
     maker = inspect.signature(algo_fn).parameters.get("actor_critic")
     said = described(inspect.getdoc(getattr(maker, "default", None)) or "")
     for key, parameter in (entries_of(algo_fn, "ac_kwargs") or {}).items():
         if key not in ("hidden_sizes", "activation"):
             text = said.get(key, "argument of the networks")
-            network.append((f"--ac_kwargs:{key}", f"{text} (default: {_show(parameter.default)})"))
-    return {
-        "environment": [
-            (_names("env_name", known), f"Gymnasium id of the environment, or module:id{env}"),
-            ("--env_kwargs:KEY", "argument KEY of the environment"),
-        ],
-        "network": [
-            (
-                _names("ac_kwargs:hidden_sizes", known),
-                "widths of the hidden layers, such as 64,64; one number sets all layers"
-                + _default_sizes(algo_fn),
-            ),
-            ("--l", "number of hidden layers, if --hid is one number"),
-            (
-                _names("ac_kwargs:activation", known),
-                f"activation function: {', '.join(ACTIVATIONS)}"
-                + _default_of(algo_fn, "activation"),
-            ),
-            *network,
-            ("--ac_kwargs:KEY", "argument KEY of your own actor-critic"),
-        ],
-        "running": [
-            (
-                "--preset",
-                "shipped hyperparameters, or a JSON file of your own; flags override them"
-                + (f": {', '.join(mine)}" if mine else "; 'spinup presets' lists them"),
-            ),
-            ("--config", "JSON file of arguments, or a shipped preset; flags override it"),
-            (
-                "--trust",
-                "let the file after --config import modules, contact machines and choose folders",
-            ),
-            ("--dry_run", "list the runs, their directories and estimated cost; start nothing"),
-        ],
-        "logging": [
-            ("--exp_name, --experiment_name", "name of the experiment and of its folder"),
-            (
-                "--data_dir",
-                f"folder for experiments (default: {user_config.DEFAULT_DATA_DIR})",
-            ),
-            ("--dt, --datestamp", "put the date into folder names"),
-            (
-                "--track",
-                f"also send the table to {' or '.join(SINK_NAMES)}, or to both (default: neither)",
-            ),
-            ("--logger_kwargs:KEY", "argument KEY of the logger: output_dir, quiet, sinks, ..."),
-        ],
-        "cluster": [
-            ("--cpu, --num_cpu", "number of MPI processes, or auto for one per core (default: 1)"),
-            (
-                "--hosts, --hostfile",
-                "machines for the processes: a,b or a:4,b:4, or a file that lists them",
-            ),
-            (
-                "--max_restarts",
-                "maximum number of restarts after a process is lost (default: 0)",
-            ),
-            (
-                "--log_all_ranks",
-                "save the output of the other processes in the experiment's rank_logs",
-            ),
-            ("--mpi_timeout", "seconds after which a silent process counts as hung (default: 300)"),
-            ("--num_workers", "number of processes that run a grid in parallel (default: 1)"),
-            ("--executor", "where a grid runs: local, ray or slurm (default: local)"),
-            ("--cpus_per_cell", "CPU cores per run (default: 1)"),
-            ("--gpus_per_cell", "GPUs per run; Ray accepts fractions of one (default: 0)"),
-            (
-                "--ray_address",
-                "address of the Ray cluster; default: a running cluster, or else a new one",
-            ),
-            ("--slurm_options:KEY", "option KEY of sbatch, as in --slurm_options:partition gpu"),
-        ],
-    }
+            yield f"--ac_kwargs:{key}", f"{text} (default: {_show(parameter.default)})"
 
 
-def _default_sizes(algo_fn: Callable[..., Any]) -> str:
-    usual = usual_sizes(algo_fn)
-    return f" (default: {usual})" if usual else ""
-
-
-def _default_of(algo_fn: Callable[..., Any], entry: str) -> str:
-    parameter = (entries_of(algo_fn, "ac_kwargs") or {}).get(entry)
-    if parameter is None or parameter.default in (None, inspect.Parameter.empty):
-        return ""
-    return f" (default: {_show(parameter.default)})"
+def _default(value: Any) -> str:
+    return "" if value is _EMPTY else f" (default: {_show(value)})"
 
 
 def _entry(flag: str, text: str) -> list[str]:

@@ -42,6 +42,7 @@ from spinup.grids.single import (
 from spinup.grids.summary import print_summary, report_failures, say_how_to_continue
 from spinup.parallel.job import ID_VARIABLE
 from spinup.parallel.mpi import mpi_fork, proc_id
+from spinup.runs.arguments.table import opens_a_run
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.serialization_utils import convert_json
 
@@ -86,6 +87,19 @@ def all_bools(vals: Iterable[Any]) -> bool:
     return all(isinstance(v, bool) for v in vals)
 
 
+def check_shorthand(key: str, shorthand: Any) -> None:
+    """Raise unless a key's abbreviation can be part of a name; '' leaves the key out."""
+    if (
+        not isinstance(shorthand, str)
+        or shorthand[:1] not in {"", *string.ascii_letters}
+        or not set(shorthand) <= _NAME_CHARACTERS
+    ):
+        raise SpinupError(
+            f"the shorthand of '{key}' must start with a letter and contain only letters, "
+            f"digits, '-' and '_', unlike {shorthand!r}"
+        )
+
+
 class ExperimentGrid:
     """All combinations of several arguments' values, each run under its own name.
 
@@ -104,6 +118,7 @@ class ExperimentGrid:
         self.vals: list[list[Any]] = []
         self.shs: list[str | None] = []
         self.in_names: list[bool] = []
+        self.origin: Mapping[str, Any] = {}  # of a command line: see `Run.origin`
 
     def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
         """Add an argument and the values it takes.
@@ -119,15 +134,8 @@ class ExperimentGrid:
             raise SpinupError(f"a key of a grid must be a non-empty string, not {key!r}")
         if key in self.keys:
             raise SpinupError(f"the key '{key}' is already in the grid: add all its values at once")
-        if shorthand is not None and (
-            not isinstance(shorthand, str)
-            or shorthand[:1] not in {"", *string.ascii_letters}
-            or not set(shorthand) <= _NAME_CHARACTERS
-        ):
-            raise SpinupError(
-                f"the shorthand of '{key}' must start with a letter and contain only letters, "
-                f"digits, '-' and '_', unlike {shorthand!r}"
-            )
+        if shorthand is not None:
+            check_shorthand(key, shorthand)
         values = list(vals) if isinstance(vals, list) else [vals]
         if not values:
             raise SpinupError(f"the key '{key}' has no values: add at least one")
@@ -167,7 +175,7 @@ class ExperimentGrid:
 
     def variants(self) -> list[dict[str, Any]]:
         """Return each run's keyword arguments, with `a:b` keys nested into dicts."""
-        return [_nested(flat) for flat in self._variants(self.keys, self.vals)]
+        return [nested(flat) for flat in self._variants(self.keys, self.vals)]
 
     def print(self) -> None:
         """Print the grid: every key, its shorthand and its values, and the number of runs."""
@@ -206,6 +214,9 @@ class ExperimentGrid:
                     )
             if not callable(function):
                 raise SpinupError(f"an experiment must be a function, not {function!r}")
+            if self.origin and opens_a_run(function):
+                given = variant.get("logger_kwargs", {})
+                variant["logger_kwargs"] = {**given, "origin": self.origin}
             cells.append(Cell(name, function, variant.pop("seed", 0), variant))
         taken: set[Any] = set()
         for cell in cells:
@@ -348,7 +359,7 @@ def _pop(variant: dict[str, Any], key: str) -> Any:
     return value
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Convert `{'a:b': 1, 'a:c': 2}` to `{'a': {'b': 1, 'c': 2}}` without changing values."""
     nested: dict[str, Any] = {}
     for key, value in flat.items():

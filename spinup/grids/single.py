@@ -17,6 +17,7 @@ from spinup import user_config
 from spinup.parallel.job import TIME_VARIABLE
 from spinup.parallel.launch import physical_cores
 from spinup.parallel.mpi import mpi_fork, proc_id
+from spinup.runs.arguments.table import opens_a_run
 from spinup.utils.command import spinup_command
 from spinup.utils.errors import SpinupError, check_name
 
@@ -96,7 +97,7 @@ def call_experiment(
     kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
     kwargs["seed"] = seed
     output_dir = kwargs["logger_kwargs"]["output_dir"]
-    if proc_id() == 0 and not getattr(thunk, "announces_itself", False):
+    if proc_id() == 0 and not opens_a_run(thunk):
         print(f"Running experiment {exp_name} in {output_dir}", flush=True)
     if "env_name" in kwargs:
         kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))

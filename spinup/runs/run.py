@@ -73,6 +73,10 @@ class Run:
         self.fingerprint = fingerprint(self.config)
         self.defaults = fingerprint(call.defaults)
         check_arguments(self.config)
+        # What a command line says: `resume_with`, the words that continue this run, and `source`,
+        # where its hyperparameters come from, unless the command line prints that itself.
+        self.config["logger_kwargs"] = logger_kwargs = dict(self.config["logger_kwargs"])
+        self.origin: dict[str, Any] = logger_kwargs.pop("origin", {})
         self.seeds = Seeds(self.config["seed"])
         self.epoch = 0
         self.total_steps = 0  # on-policy: only the steps of finished epochs
@@ -154,6 +158,8 @@ class Run:
         self.output_dir = Path(str(broadcast_object(self.logger.output_dir)))
         self.logger.quiet = config["progress"] if quiet is None else quiet
         self.diagnostics = open_diagnostics(self, saved)
+        if "source" in self.origin and proc_id() == 0:
+            print(f"Hyperparameters: {self.origin['source']}", flush=True)
         if not quiet and proc_id() == 0:
             from spinup.runs.screen import announcement
 
@@ -256,7 +262,7 @@ class Run:
     def _config_record(self) -> dict[str, Any]:
         from spinup.runs.screen import command
 
-        words = command(self.output_dir)
+        words = command(self)
         return {
             **self.config,
             **({} if words is None else {"resume_with": words}),

@@ -6,12 +6,9 @@ import functools
 import json
 import math
 import numbers
-import os
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +21,7 @@ from spinup.utils.serialization_utils import convert_json
 if TYPE_CHECKING:
     from spinup.runs.run import Run
 
-# The words of the command line that continues this process's runs, as JSON. Processes that the
-# command starts inherit it.
-COMMAND_VARIABLE = "SPINUP_COMMAND"
-OUTPUT_DIR = "{output_dir}"
+OUTPUT_DIR = "{output_dir}"  # in the words of a command line: the run's directory
 # Arguments that the first lines show otherwise, or that say nothing about the result.
 _NOT_SHOWN = ("env_fn", "logger_kwargs", "device", "resume", "overwrite", "progress")
 _LONGEST_VALUE = 60
@@ -133,35 +127,17 @@ def _cut(text: str, width: int) -> str:
 # ------------------------------------------------------------------------------------- the stop
 
 
-@contextmanager
-def continued_by(words: Sequence[str]) -> Iterator[None]:
-    """While this is active, stopped runs print a command line that continues them.
-
-    Args:
-        words: the words of the command line; OUTPUT_DIR stands for the run's directory.
-    """
-    before = os.environ.get(COMMAND_VARIABLE)
-    os.environ[COMMAND_VARIABLE] = json.dumps(list(words))
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(COMMAND_VARIABLE, None)
-        else:
-            os.environ[COMMAND_VARIABLE] = before
-
-
-def command(output_dir: Path) -> list[str] | None:
+def command(run: Run) -> list[str] | None:
     """Return the words of the command line that continues a run; None in a Python program."""
-    words = os.environ.get(COMMAND_VARIABLE)
+    words = run.origin.get("resume_with")
     if words is None:
         return None
-    return [str(output_dir) if word == OUTPUT_DIR else word for word in json.loads(words)]
+    return [str(run.output_dir) if word == OUTPUT_DIR else word for word in words]
 
 
 def how_to_continue(run: Run, steps: int) -> str:
     """Say what to type to continue a run that was stopped after `steps` steps."""
-    words = command(run.output_dir)
+    words = command(run)
     if words is None:
         folder = json.dumps(str(run.output_dir))
         line = f'{run.algo}(..., resume=True, logger_kwargs={{"output_dir": {folder}}})'

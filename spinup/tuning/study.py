@@ -124,6 +124,7 @@ class Study:
     launch: Launch
     threads: int = 1
     command: str = ""
+    origin: Mapping[str, Any] = field(default_factory=dict)  # of its runs: see `Run.origin`
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of entries of dict arguments
     refuse: Callable[[Sequence[Cell]], None] = _anything  # raises for runs that cannot start
     say: Callable[[str], None] = _say
@@ -254,6 +255,7 @@ class Study:
     def cells_with(self, name: str, values: Mapping[str, Any], seeds: Sequence[int]) -> list[Cell]:
         """Return runs with these values of the arguments in the space."""
         grid = ExperimentGrid(name=name)
+        grid.origin = self.origin
         flat = {**self.settings.base, **values, "epochs": self.settings.epochs}
         for key, value in flat.items():
             grid.add(key, [value])

@@ -1,7 +1,6 @@
 """`--dry_run`: what it says, that it is true, and that it leaves nothing behind."""
 
 import csv
-import dataclasses
 import re
 import shlex
 import time
@@ -100,7 +99,7 @@ def test_the_cost_of_an_off_policy_run_is_the_sum_of_its_parts():
     assert cost(sac, {**settings, "k": 4}, ENV, speed, 1).memory == 600 * 50
     # without any limit a test episode is taken to last an epoch, half as long as one of ENV's
     endless = {**settings, "max_ep_len": float("inf")}
-    seconds = cost(sac, endless, dataclasses.replace(ENV, limit=float("inf")), speed, 1).seconds
+    seconds = cost(sac, endless, ENV._replace(limit=float("inf")), speed, 1).seconds
     assert seconds == pytest.approx(32.0 - tests / 2)
 
 

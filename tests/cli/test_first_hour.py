@@ -36,10 +36,18 @@ def called(monkeypatch):
     """Keep the arguments of every run instead of running it."""
     calls = []
     monkeypatch.setattr(
+        "spinup.cli.plan.call_experiment", lambda name, thunk, **kwargs: calls.append(kwargs)
+    )
+    monkeypatch.setattr(
         "spinup.grids.experiments.ExperimentGrid.run",
         lambda grid, thunk, **kwargs: calls.extend(grid.variants()),
     )
     return calls
+
+
+def source(call):
+    """Where the hyperparameters of a run come from, as it will print."""
+    return call["logger_kwargs"]["origin"]["source"]
 
 
 def refused(line, capsys):
@@ -166,15 +174,14 @@ def test_python_callers_get_the_hint_too(keywords, hint):
 # ------------------------------------------------------------------------- defaults and presets
 
 
-def test_a_preset_is_found_by_name_and_flags_override_it(called, capsys):
+def test_a_preset_is_found_by_name_and_flags_override_it(called):
     assert run.main(["ppo", "--preset", "CartPole-v1", "--gamma", "0.95"]) == 0
     file = presets.FOLDER / "ppo-CartPole-v1.json"
     written = json.loads(file.read_text())
     (call,) = called
     assert call["gamma"] == 0.95 and call["env_name"] == "CartPole-v1"
     assert call["minibatch_size"] == written["minibatch_size"]
-    said = capsys.readouterr().out
-    assert f"Hyperparameters: {file}, then the defaults of ppo\n" in said
+    assert source(call) == f"{file}, then the defaults of ppo"
 
 
 @pytest.mark.parametrize(
@@ -224,8 +231,8 @@ def test_a_preset_may_be_a_file_that_says_where_it_comes_from(called, tmp_path, 
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"env": "CartPole-v1", "gamma": 0.9, "provenance": {"a": "b"}}))
     assert run.main(["ppo", "--preset", str(path)]) == 0
-    assert str(path) in capsys.readouterr().out
     (kwargs,) = called
+    assert source(kwargs).startswith(str(path))
     assert kwargs["gamma"] == 0.9 and "provenance" not in kwargs
     path.write_text(json.dumps({"env": "CartPole-v1", "data_dir": "/elsewhere"}))
     assert run.main(["ppo", "--preset", str(path)]) == 2
@@ -260,19 +267,26 @@ def test_what_presets_reached_is_what_the_benchmarks_recorded():
     assert set(presets.reached()) | slow == set(shipped)
 
 
-def test_both_ways_to_start_say_where_the_hyperparameters_come_from(called, capsys, monkeypatch):
+def test_both_ways_to_start_say_where_the_hyperparameters_come_from(capsys):
     from spinup.cli.main import run_file
 
     function = registry.load("dqn")
-    assert run.main(f"dqn {ENV}".split()) == 0
-    assert capsys.readouterr().out == "Hyperparameters: the defaults of dqn\n"
-    run_file(function, [])
+    short = ["--epochs", "1", "--steps", "40", "--hid", "4", "--num_test_episodes", "0"]
+    assert run.main(["dqn", *ENV.split(), *short]) == 0
+    assert capsys.readouterr().out.startswith("Hyperparameters: the defaults of dqn\nTraining dqn")
+    run_file(function, short)
     beside = Path(inspect.getsourcefile(inspect.unwrap(function))).with_name("config.json")
-    assert capsys.readouterr().out == f"Hyperparameters: {beside}, then the defaults of dqn\n"
+    said = f"Hyperparameters: {beside}, then the defaults of dqn\nTraining dqn"
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_a_grid_says_once_where_its_hyperparameters_come_from(called, capsys):
+    assert run.main(f"dqn {ENV} --seed 0 1".split()) == 0
+    assert capsys.readouterr().out == "Hyperparameters: the defaults of dqn\n"
 
 
 def test_an_edited_config_beside_the_code_is_not_passed_over_in_silence(
-    called, capsys, monkeypatch, tmp_path
+    called, monkeypatch, tmp_path
 ):
     function = registry.load("dqn")
     beside = Path(inspect.getsourcefile(inspect.unwrap(function))).with_name("config.json")
@@ -280,10 +294,10 @@ def test_an_edited_config_beside_the_code_is_not_passed_over_in_silence(
     edited.write_text(json.dumps({**json.loads(beside.read_text()), "gamma": 0.5}))
     monkeypatch.setattr("spinup.cli.plan.source_of", lambda fn: tmp_path / "dqn.py")
     assert run.main(f"dqn {ENV}".split()) == 0
-    said = capsys.readouterr().out
-    assert f"(not {edited}, which was edited: add --config with its path to use it)" in said
+    remark = f"(not {edited}, which was edited: add --config with its path to use it)"
+    assert source(called[0]) == f"the defaults of dqn {remark}"
     assert run.main(f"dqn {ENV} --config {edited}".split()) == 0
-    assert capsys.readouterr().out == f"Hyperparameters: {edited}, then the defaults of dqn\n"
+    assert source(called[1]) == f"{edited}, then the defaults of dqn"
     assert [call.get("gamma", 0.99) for call in called] == [0.99, 0.5]
 
 

@@ -581,12 +581,13 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def nothing_may_start(monkeypatch, tmp_path, few_environments):
-    """An empty working directory, and a grid that fails the test when it is run."""
+    """An empty working directory, and runs and grids that fail the test when they start."""
 
     def started(*args, **kwargs):
         raise AssertionError("a wrong command line was run")
 
     monkeypatch.setattr(ExperimentGrid, "run", started)
+    monkeypatch.setattr("spinup.runs.run.EpochLogger", started)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
 

@@ -16,8 +16,16 @@ from typing import Any, TypeAlias
 from spinup.utils.errors import nearest
 
 
+class _Values:
+    """What the kinds of domains share."""
+
+    def convert(self, value: Any) -> Any:
+        """Return an allowed value in the form that the training function receives."""
+        return value
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(_Values):
     """The numbers from `least` to `most`, and the values in `words`.
 
     Attributes:
@@ -66,7 +74,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class OneOf:
+class OneOf(_Values):
     """A list of values.
 
     Attributes:
@@ -83,15 +91,12 @@ class OneOf:
         name, colon, number = str(value).partition(":")  # also accepts a torch.device
         return name in self.words and (not colon or number.isdecimal())
 
-    def convert(self, value: Any) -> Any:
-        return value
-
     def __str__(self) -> str:
         return alternatives([repr(word) for word in self.words])
 
 
 @dataclass(frozen=True)
-class Kind:
+class Kind(_Values):
     """Any value that passes `test`; `text` describes such values."""
 
     test: Callable[[Any], bool]
@@ -100,9 +105,6 @@ class Kind:
 
     def __contains__(self, value: Any) -> bool:
         return _listed(value, self.words) or self.test(value)
-
-    def convert(self, value: Any) -> Any:
-        return value
 
     def __str__(self) -> str:
         return self.text + "".join(f", or {word!r}" for word in self.words)

@@ -8,47 +8,16 @@ functions called from Python give the same advice in their errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from spinup.utils.errors import nearest
+from spinup.utils.toml import parse_toml
+
+_TABLE = parse_toml(Path(__file__).with_name("synonyms.toml").read_text(encoding="utf-8"))
 # Word -> the arguments that mean exactly the same; the first one that the algorithm has counts.
-SAME: Mapping[str, tuple[str, ...]] = {
-    "n_envs": ("num_envs",),
-    "num_env": ("num_envs",),
-    "gae_lambda": ("lam",),
-    "lmbda": ("lam",),
-    "discount": ("gamma",),
-    "discount_factor": ("gamma",),
-    "buffer_size": ("replay_size",),
-    "memory_size": ("replay_size",),
-    "clip_range": ("clip_ratio",),
-    "clip_coef": ("clip_ratio",),
-    "clip_range_vf": ("clip_vf",),
-    "ent_coef": ("alpha",),
-    "entropy_coef": ("ent_coef", "alpha"),
-    "target_kl": ("delta",),
-    "cg_max_steps": ("cg_iters",),
-    "cg_damping": ("damping_coeff",),
-    "line_search_max_iter": ("backtrack_iters",),
-    "line_search_shrinking_factor": ("backtrack_coeff",),
-    "policy_frequency": ("policy_delay",),
-    "target_policy_noise": ("target_noise",),
-    "target_noise_clip": ("noise_clip",),
-    "exploration_noise": ("act_noise",),
-    "exploration_initial_eps": ("eps_start",),
-    "exploration_final_eps": ("eps_end",),
-    "start_e": ("eps_start",),
-    "end_e": ("eps_end",),
-    "n_eval_episodes": ("num_test_episodes",),
-    "env_id": ("env_name",),
-    "gym_id": ("env_name",),
-    "hidden_sizes": ("ac_kwargs:hidden_sizes",),
-    "net_arch": ("ac_kwargs:hidden_sizes",),
-    "activation": ("ac_kwargs:activation",),
-    "activation_fn": ("ac_kwargs:activation",),
-    "normalize_obs": ("ac_kwargs:normalize_obs",),
-    "experiment_name": ("exp_name",),
-}
+SAME: Mapping[str, Sequence[str]] = _TABLE["same"]
 _TOTAL = (
     *("total_steps", "total_timesteps", "num_timesteps", "n_timesteps", "max_timesteps"),
     *("timesteps", "num_env_steps", "max_steps", "num_steps_total"),
@@ -128,22 +97,10 @@ def _fraction(part: float | None, known: Mapping[str, Any]) -> Advice:
     )
 
 
-def _train_freq(every: float | None, known: Mapping[str, Any]) -> Advice:
-    return {"update_every": every}, (
-        "updates_per_step sets the number of gradient steps per environment step"
-    )
-
-
 def _gradient_steps(steps: float | None, known: Mapping[str, Any]) -> Advice:
     every = known.get("update_every", 1)
     ratio = None if steps is None or steps < 0 else float(f"{steps / every:.12g}")
     return {"updates_per_step": ratio}, f"every {every} environment steps are followed by updates"
-
-
-def _passes(passes: float | None, known: Mapping[str, Any]) -> Advice:
-    return {"train_pi_iters": passes, "train_v_iters": passes}, (
-        "minibatch_size sets the rows of each gradient step"
-    )
 
 
 def _minibatches(count: float | None, known: Mapping[str, Any]) -> Advice:
@@ -158,81 +115,27 @@ def _batch(rows: float | None, known: Mapping[str, Any]) -> Advice:
     return {"steps_per_epoch": rows}, "an epoch is one batch"
 
 
-def _set(remark: str, *names: str, **fixed: Any) -> Callable[[float | None, Any], Advice]:
-    """Return advice to set `names` to the given number, and `fixed` to fixed values."""
-    return lambda number, known: ({**{n: number for n in names}, **fixed}, remark)
+def _set(row: Mapping[str, Any]) -> Callable[[float | None, Any], Advice]:
+    """Return the advice of a row of the table, for a given number."""
 
+    def advise(number: float | None, known: Any) -> Advice:
+        values = {"=": number, "?": None}
+        pairs = {name: values.get(value, value) for name, value in row.get("set", {}).items()}
+        return pairs, row.get("remark", "")
 
-_TRACK = _set("", track="tensorboard")
-_WANDB = _set("", track="wandb")
-_CUDA = _set("", device="cuda")
-_FOLDER = _set(
-    "runs are in data_dir/exp_name/exp_name_sSEED", "data_dir", "exp_name", data_dir="FOLDER"
-)
-_EPISODES = _set("runs are measured in steps", "epochs", "steps_per_epoch", epochs=None)
-_LATER = _set("record the trained policy with 'spinup test_policy RUN --video clip.mp4'")
-_SAVES = _set("save_freq counts epochs", "save_freq", save_freq=None)
-_PROCESSES = _set("num_cpu is MPI processes per run, num_workers runs at the same time", "num_cpu")
+    return advise
+
 
 _ADVICE: Mapping[str, Callable[[float | None, Mapping[str, Any]], Advice]] = {
     "n_steps": _rollout,
     "num_steps": _rollout,
     "rollout_steps": _rollout,
     "tau": _tau,
-    "learning_starts": _set("", "start_steps", "update_after"),
-    "train_freq": _train_freq,
-    "train_frequency": _train_freq,
     "gradient_steps": _gradient_steps,
-    "n_epochs": _passes,
-    "update_epochs": _passes,
-    "ppo_epochs": _passes,
     "num_minibatches": _minibatches,
     "batch_size": _batch,
     "exploration_fraction": _fraction,
-    "target_update_interval": _set("it counts gradient steps", "target_update_every"),
-    "target_network_frequency": _set("it counts gradient steps", "target_update_every"),
-    "vf_coef": _set("the value function has its own optimizer", "vf_lr", vf_lr=None),
-    "n_critic_updates": _set("it counts passes over the whole batch", "train_v_iters"),
-    "net_arch": _set("", **{"ac_kwargs:hidden_sizes": None}),
-    "policy": _set("the networks follow from the environment's spaces: leave it out"),
-    "policy_kwargs": _set("as in ac_kwargs:hidden_sizes", **{"ac_kwargs:KEY": None}),
-    "norm_adv": _set("advantages are always normalized: leave it out"),
-    "normalize_advantage": _set("advantages are always normalized: leave it out"),
-    "autotune": _set("", alpha="auto"),
-    "verbose": _set(
-        "progress shows a bar, logger_kwargs:quiet nothing", **{"logger_kwargs:quiet": None}
-    ),
-    "tensorboard_log": _TRACK,
-    "tensorboard": _TRACK,
-    "wandb": _WANDB,
-    "use_wandb": _WANDB,
-    "wandb_project": _WANDB,
-    "wandb_project_name": _WANDB,
-    "cuda": _CUDA,
-    "gpu": _CUDA,
-    "use_cuda": _CUDA,
-    "log_dir": _FOLDER,
-    "logdir": _FOLDER,
-    "log_folder": _FOLDER,
-    "output_dir": _FOLDER,
-    "save_dir": _FOLDER,
-    "save_path": _FOLDER,
-    "num_episodes": _EPISODES,
-    "n_episodes": _EPISODES,
-    "max_episodes": _EPISODES,
-    "episodes": _EPISODES,
-    "max_episode_steps": _set("", "max_ep_len"),
-    "max_episode_length": _set("", "max_ep_len"),
-    "render": _LATER,
-    "capture_video": _LATER,
-    "checkpoint_freq": _SAVES,
-    "save_interval": _SAVES,
-    "eval_freq": _set("test episodes follow every epoch: set steps_per_epoch"),
-    "eval_episodes": _set("", "num_test_episodes"),
-    "num_processes": _PROCESSES,
-    "n_cpu": _PROCESSES,
-    "n_jobs": _PROCESSES,
-    "torch_deterministic": _set("runs with the same seed are always identical: leave it out"),
+    **{word: _set(row) for row in _TABLE["advice"] for word in row["words"]},
 }
 # Flags of the command line that are not arguments of a training function.
 _RUN = ("track", "data_dir", "exp_name", "num_cpu", "env_name")
@@ -280,8 +183,6 @@ def _plain(value: Any) -> str:
 
 def unexpected(function: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     """Return the message of the TypeError for the first keyword that a function does not have."""
-    from spinup.utils.errors import nearest
-
     word = next(name for name in given if name not in known)
     said = f"{function}() got an unexpected keyword argument {word!r}"
     settings = {**known, **{k: v for k, v in given.items() if k in known}}

@@ -209,8 +209,12 @@ def training_function(function: F) -> F:
         return _call(function, signature, args, kwargs)
 
     wrapper.__doc__ = complete_docstring(function.__doc__, signature)
-    wrapper.announces_itself = True  # type: ignore[attr-defined]  # see `call_experiment`
     return cast(F, wrapper)
+
+
+def opens_a_run(function: Callable[..., Any]) -> bool:
+    """Return whether a training function is decorated: its run checks and announces itself."""
+    return hasattr(function, "__wrapped__")
 
 
 def current_call() -> Call:
