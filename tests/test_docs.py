@@ -16,10 +16,10 @@ import spinup.analysis.compare
 import spinup.analysis.plot
 import spinup.cli.new
 import spinup.cli.test_policy
-import spinup.cli.tune
 import spinup.policies.export
 import spinup.quickstart
 import spinup_lab.commands.doctor
+import spinup_tune.command
 from benchmarks import learn
 from spinup import SpinupError, registry, run
 from spinup.cli import plan as cli
@@ -126,7 +126,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     monkeypatch.setattr(spinup_lab.commands.doctor, "examined", lambda *a: [])
-    monkeypatch.setattr(spinup.cli.tune, "execute", lambda *a: 0)
+    monkeypatch.setattr(spinup_tune.command, "execute", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:
         if rest[0] == "exercise":

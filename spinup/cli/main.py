@@ -30,7 +30,7 @@ TOOLS = {
         "compare algorithms: which is better, with confidence intervals",
     ),
     "tune": (
-        "spinup.cli.tune",
+        "spinup_tune.command",
         "search for hyperparameters, and test the best on fresh seeds",
     ),
     "test_policy": ("spinup.cli.test_policy", "watch or measure a trained policy"),

@@ -13,10 +13,10 @@ import pytest
 from spinup import run
 from spinup.cli import estimate
 from spinup.grids import slurm_executor
-from spinup.tuning import sampling
-from spinup.tuning.halving import DEFAULT
-from spinup.tuning.rounds import tune
 from spinup.utils.errors import SpinupError
+from spinup_tune import sampling
+from spinup_tune.halving import DEFAULT
+from spinup_tune.rounds import tune
 
 TINY = (
     "tune reinforce --env CartPole-v1 --space pi_lr=log:1e-3:1e-1 gamma=0.9,0.99 --trials 4 "
@@ -59,7 +59,7 @@ def empty_folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_mistake_is_one_sentence_and_creates_nothing(line, mentions, capsys, monkeypatch):
-    monkeypatch.delattr("spinup.cli.tune.execute")  # it must not come to that
+    monkeypatch.delattr("spinup_tune.command.execute")  # it must not come to that
     assert run.main(line.split()) == 2
     printed = capsys.readouterr()
     assert re.fullmatch(r"spinup: .+\n", printed.err) and printed.out == ""
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(capsys, tmp_path):
 
 def test_spaces_add_up_and_defaults_of_entries_are_known(monkeypatch):
     seen = []
-    monkeypatch.setattr("spinup.cli.tune.execute", lambda study, *rest: seen.append(study))
+    monkeypatch.setattr("spinup_tune.command.execute", lambda study, *rest: seen.append(study))
     space = "--space gamma=0.9,0.99 --space ac_kwargs:normalize_obs=True,False hid=[8],[16]"
     run.main(["tune", "ppo", "--env", "CartPole-v1", "--trials", "3", *space.split()])
     (study,) = seen
@@ -123,7 +123,7 @@ def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
     def interrupted(title, jobs, more=None, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spinup.tuning.runs.launch", interrupted)
+    monkeypatch.setattr("spinup_tune.runs.launch", interrupted)
     assert run.main(TINY.split()) == 130
     said = capsys.readouterr().err
     assert "This command continues the study" in said and "pi_lr=log:1e-3:1e-1" in said
@@ -136,7 +136,7 @@ def edited(monkeypatch, capsys, tmp_path):
     def interrupted(title, jobs, more=None, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spinup.tuning.runs.launch", interrupted)
+    monkeypatch.setattr("spinup_tune.runs.launch", interrupted)
     assert run.main(TINY.split()) == 130
     (tmp_path / "trap_of_a_study.py").write_text("import pathlib\npathlib.Path('imported').touch()")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -256,7 +256,7 @@ def test_without_optuna_its_samplers_are_refused_with_the_extra(monkeypatch):
     def missing(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr("spinup.tuning.sampling.importlib.import_module", missing)
+    monkeypatch.setattr("spinup_tune.sampling.importlib.import_module", missing)
     with pytest.raises(SpinupError, match=r"spinup\[tune\]"):
         sampling.need_optuna("tpe")
 

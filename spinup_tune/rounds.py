@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from spinup.grids.cells import Job
 from spinup.grids.launching import check_place
-from spinup.tuning import halving, sampling
-from spinup.tuning.runs import is_over
-from spinup.tuning.study import Study
+from spinup_tune import halving, sampling
+from spinup_tune.runs import is_over
+from spinup_tune.study import Study
 
 
 def tune(study: Study) -> dict[str, float | None]:

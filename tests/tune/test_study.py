@@ -10,10 +10,10 @@ from spinup import registry
 from spinup.analysis.compare import compare
 from spinup.cli import plan as cli
 from spinup.grids.cells import CellsFailed
-from spinup.tuning import figure, report
-from spinup.tuning.halving import DEFAULT
-from spinup.tuning.rounds import tune
 from spinup.utils.errors import SpinupError
+from spinup_tune import figure, report
+from spinup_tune.halving import DEFAULT
+from spinup_tune.rounds import tune
 from tests.helpers.comparing import table_cells
 
 
