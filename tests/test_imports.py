@@ -114,7 +114,7 @@ def is_forwarding(module, source):
 def layer(name):
     """Where a dotted name is in the order of layers; None for the front, which is above them."""
     parts = name.split(".")
-    if len(parts) < 2 or parts[1] not in LAYERS:
+    if parts[0] != "spinup" or len(parts) < 2 or parts[1] not in LAYERS:
         return None
     inside = 0
     if parts[1] == "algos":
