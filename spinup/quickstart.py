@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from spinup.analysis.plot import make_plots
+from spinup.envs import make_env
 from spinup.policies.loading import load_policy_and_env
 from spinup.policies.play import run_episodes
-from spinup.policies.video import prepare_headless_rendering, record_episodes
+from spinup.policies.video import draw, prepare_headless_rendering, record_episodes
 from spinup.utils.errors import SpinupError, one_line
 
 PRESET = "ppo-CartPole-v1.json"
@@ -43,7 +44,6 @@ def load_preset(name: str = PRESET) -> dict[str, Any]:
 def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
     """Train PPO with `preset` in `run_dir`, with a progress bar; return the seconds it took."""
     from spinup import ppo_pytorch
-    from spinup.envs import make_env
 
     arguments = {key: value for key, value in preset.items() if key != "env"}
     started = time.monotonic()
@@ -128,9 +128,6 @@ def _quickstart(out: Path, seed: int) -> int:
 
 def _check_that_it_can_be_drawn(env_id: str) -> None:
     """Raise before training starts if the environment cannot be rendered."""
-    from spinup.envs import make_env
-    from spinup.policies.video import draw
-
     prepare_headless_rendering()
     env = make_env(env_id, render_mode="rgb_array")
     try:

@@ -18,7 +18,7 @@ from spinup.runs.arguments.config import FREE_ON_RESUME
 from spinup.runs.arguments.synonyms import same
 from spinup.tuning import halving, sampling
 from spinup.tuning.spaces import Dimension, read_space, shipped_space
-from spinup.utils.command import program
+from spinup.utils.command import join, program
 from spinup.utils.errors import SpinupError
 
 # Arguments that cannot be searched: they say how a run is executed, what an epoch is, or how its
@@ -111,7 +111,6 @@ def _study(
 ) -> Any:
     from spinup.tuning.launching import launch
     from spinup.tuning.study import Settings, Study
-    from spinup.utils.command import join
 
     base = dict(zip(ready.grid.keys, (v[0] for v in ready.grid.vals), strict=True))
     base.pop("seed", None)
