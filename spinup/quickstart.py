@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from spinup.analysis.plot import make_plots
+from spinup.envs import make_env
 from spinup.policies.display import prepare_headless_rendering
 from spinup.policies.episodes import run_episodes
 from spinup.policies.loading import load_policy_and_env
-from spinup.policies.video import record_episodes
+from spinup.policies.video import draw, record_episodes
 from spinup.utils.errors import SpinupError, one_line
 
 PRESET = "ppo-CartPole-v1.json"
@@ -44,7 +45,6 @@ def load_preset(name: str = PRESET) -> dict[str, Any]:
 def train(run_dir: Path, preset: dict[str, Any], seed: int) -> float:
     """Train PPO with `preset` in `run_dir`, with a progress bar; return the seconds it took."""
     from spinup import ppo_pytorch
-    from spinup.envs import make_env
 
     arguments = {key: value for key, value in preset.items() if key != "env"}
     started = time.monotonic()
@@ -129,9 +129,6 @@ def _quickstart(out: Path, seed: int) -> int:
 
 def _check_that_it_can_be_drawn(env_id: str) -> None:
     """Raise before training starts if the environment cannot be rendered."""
-    from spinup.envs import make_env
-    from spinup.policies.video import draw
-
     prepare_headless_rendering()
     env = make_env(env_id, render_mode="rgb_array")
     try:

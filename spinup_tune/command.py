@@ -16,7 +16,7 @@ from spinup.cli.parsers import command_parser
 from spinup.envs.spaces import is_image
 from spinup.runs.arguments.config import FREE_ON_RESUME
 from spinup.runs.arguments.synonyms import same
-from spinup.utils.command import program
+from spinup.utils.command import join, program
 from spinup.utils.errors import SpinupError
 from spinup_tune import halving, sampling
 from spinup_tune.spaces import Dimension, read_space, shipped_space
@@ -109,7 +109,6 @@ def _study(
     backend: str,
     argv: Sequence[str] | None,
 ) -> Any:
-    from spinup.utils.command import join
     from spinup_tune.runs import launch
     from spinup_tune.study import Settings, Study
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from spinup import registry
+from spinup.cli import flags as known
+from spinup.cli.main import TOOLS
 from spinup.cli.parsers import command_parser, command_table
 from spinup.cli.templates import template
 from spinup.policies.activations import ACTIVATIONS
@@ -47,9 +49,6 @@ class Words:
 
 def collect() -> Words:
     """Collect all words from the registry, the source files and Gymnasium."""
-    from spinup.cli import flags as known
-    from spinup.cli.main import TOOLS
-
     flags: dict[str, tuple[str, ...]] = {}
     values = {f"--{name}": _choices(name) for name in ARGUMENTS if _choices(name)}
     always = [*known.ALIASES, *known.RUN_KEYS, "env_name", "help"]
@@ -74,8 +73,6 @@ def collect() -> Words:
 
 def _own_words(command: str) -> tuple[str, ...]:
     """Return what a command's module says may follow the command; nothing without the module."""
-    from spinup.cli.main import TOOLS
-
     try:
         return tuple(import_named(TOOLS[command][0]).words())
     except SpinupError:

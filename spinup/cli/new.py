@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import itertools
+import json
 import keyword
 import re
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spinup import __version__, registry
+from spinup.cli.main import TOOLS
 from spinup.cli.parsers import command_parser
 from spinup.cli.templates import template
 from spinup.utils.errors import SpinupError, nearest, one_line
@@ -87,8 +89,6 @@ def write(name: str, source: str, where: Path) -> list[Path]:
 
 
 def _check_name(name: str) -> None:
-    from spinup.cli.main import TOOLS
-
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         raise SpinupError(
             f"'{name}' cannot be the name of an algorithm: use lower-case letters, digits and "
@@ -124,8 +124,6 @@ def _folder(row: registry.Algorithm, backend: str) -> Path:
 
 
 def _preset_env(row: registry.Algorithm, backend: str) -> str:
-    import json
-
     env: str = json.loads((_folder(row, backend) / "config.json").read_text("utf-8"))["env"]
     return env
 

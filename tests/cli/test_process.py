@@ -1,5 +1,6 @@
 """One experiment runs in the process of the command: debuggers, Ctrl-C and tracebacks behave."""
 
+import json
 import os
 import re
 import signal
@@ -143,6 +144,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start, tmp_path):
         r"Stopped and saved after [\d,]+ steps. To continue exactly from here:", said
     )
     assert command == f"    python -m spinup.run {line} --resume"
+    config = json.loads(progress.with_name("config.json").read_text())
+    assert config["resume_with"] == command.split()
+    assert "origin" not in config["logger_kwargs"]
     done = len(rows(progress)) - 1
     words = command.removeprefix("    python -m spinup.run ")
     again = start(words.replace("100000", str(done + 2)))

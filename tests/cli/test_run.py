@@ -419,6 +419,9 @@ def test_runs_side_by_side_from_the_command_line(tmp_path):
     for seed in (0, 1):
         run_dir = tmp_path / "data" / "cmd_ppo_pytorch" / f"cmd_ppo_pytorch_s{seed}"
         assert len((run_dir / "progress.txt").read_text().splitlines()) == 2
+        config = json.loads((run_dir / "config.json").read_text())
+        assert config["resume_with"] == ["python", *command[1:]]  # also in another process
+        assert sorted(config["logger_kwargs"]) == ["exp_name", "output_dir"]
 
 
 def test_a_bug_keeps_its_traceback():
