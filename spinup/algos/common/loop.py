@@ -75,9 +75,17 @@ class Loop:
             shows their average, standard deviation, maximum and minimum.
         losses: names of the quantities that an update measures once; the log shows their average
             over the epoch.
+        target: function of a batch that returns what the critics learn to predict, one number per
+            row, for `diagnostics.txt`.
     """
 
-    def __init__(self, run: Run, values: Sequence[str] = (), losses: Sequence[str] = ()):
+    def __init__(
+        self,
+        run: Run,
+        values: Sequence[str] = (),
+        losses: Sequence[str] = (),
+        target: Callable[..., Any] | None = None,
+    ):
         self.run, self.values, self.losses = run, tuple(values), tuple(losses)
         self.on_policy = run.row.on_policy
         self.shard = 0  # which of this process's shards is taking its turn
@@ -97,6 +105,7 @@ class Loop:
         self._joined: dict[str, list[Any]] = {name: [] for name in self._measured}
         self._tests: dict[str, np.ndarray] = {}
         # What `diagnostics.txt` describes:
+        self.target = target
         self.buffer: Any = None  # the epoch's data (on-policy)
         self.tested: list[Any] = []  # the epoch's test episodes
         self.deaths = 0  # number of episodes that terminated (off-policy)

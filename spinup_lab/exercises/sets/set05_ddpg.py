@@ -134,7 +134,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma):
             "stored-action-in-target",
             "The next state is evaluated with the action of the FIRST state. The target policy "
             "has to choose an action for o2.",
-            edits=(("a2 = ac_targ.pi(o2)", "a2 = a"),),
+            edits=(("a2 = ac_targ.pi(o2)", 'a2 = batch["act"]'),),
         ),
         Wrong(
             "reward-discounted",

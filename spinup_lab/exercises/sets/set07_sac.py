@@ -270,7 +270,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
         Wrong(
             "value-of-obs",
             "You use the value of the state itself. The future starts at the NEXT observation.",
-            edits=(("ac_targ, o2, alpha)", "ac_targ, o, alpha)"),),
+            edits=(("ac_targ, o2, alpha)", 'ac_targ, batch["obs"], alpha)'),),
         ),
         Wrong(
             "gradient-through-target",

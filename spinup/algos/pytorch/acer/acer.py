@@ -176,7 +176,7 @@ def acer(
         buffer = core.make_trajectory_buffer(run, replay_size)
         policy = core.make_behavior(ac.pi, run.action_space, run.device)
         losses = ("LossPi", "LossQ", "KL", "Entropy", "ClipFrac", "TrustFrac")
-        loop = Loop(run, values=("QVals",), losses=losses)
+        loop = Loop(run, ("QVals",), losses, partial(core.one_step_target, ac, gamma=gamma))
 
         # ---------------------------- Gradient update rule ----------------------------
         rule = continuous_update if isinstance(run.action_space, core.Box) else acer_update

@@ -52,6 +52,7 @@ __all__ = [
     "make_behavior",
     "make_trajectory_buffer",
     "mlp",
+    "one_step_target",
 ]
 
 
@@ -375,6 +376,17 @@ def make_trajectory_buffer(run, replay_size):
     replay.announce(run, rows * num_envs, buffer.ring.bytes_for(rows))
     run.track(buffer=buffer)
     return buffer
+
+
+def one_step_target(ac, batch, gamma):
+    """Return r + gamma V(o2), (B,), which stands for the target of ACER in `diagnostics.txt`.
+
+    What the critic learns is `retrace`, which needs whole trajectories; single transitions are
+    drawn from the buffer for the diagnostics.
+    """
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
+    with torch.no_grad():
+        return r + gamma * (1 - d) * ac.v(o2)
 
 
 def logits(pi, obs):

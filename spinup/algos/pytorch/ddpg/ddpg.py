@@ -32,13 +32,19 @@ from spinup.algos.pytorch.ddpg.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Return the critic's mean squared error against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma):
+    """Return the target networks' one-step backup, which the critic learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         a2 = ac_targ.pi(o2)
         q_targ = flat(ac_targ.q(o2, a2))  # (B,)
-        backup = r + gamma * (1 - d) * q_targ
+        return r + gamma * (1 - d) * q_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma):
+    """Return the critic's mean squared error against its target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma)
     q = flat(ac.q(o, a))
     loss_q = ((q - backup) ** 2).mean()
     return loss_q, {"QVals": q.detach()}
@@ -84,7 +90,8 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
     def update(batch, step):
         return rule(batch)
 
-    return Learner(policy, update, values=("QVals",), losses=("LossPi", "LossQ"))
+    target = partial(compute_target, ac, ac_targ, gamma=gamma)
+    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"), target)
 
 
 @training_function
@@ -137,7 +144,7 @@ def ddpg(
         ac = run.build(actor_critic, ac_kwargs)
         learner = ddpg_learner(run, ac, **run.arguments_for(ddpg_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():

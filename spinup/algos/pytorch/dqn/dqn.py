@@ -32,16 +32,22 @@ from spinup.algos.pytorch.dqn.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
-    """Return the loss of Q against the target network's backup, and every row's TD error."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, double_q=True):
+    """Return the target network's backup, which Q of the chosen actions learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         q_targ = ac_targ.q(o2)  # (B, actions)
         # Double Q-learning: one network chooses the action, the other evaluates it. A maximum over
         # noisy estimates would favor overestimated ones.
         a2 = (ac.q(o2) if double_q else q_targ).argmax(-1, keepdim=True)
         q2 = q_targ.gather(-1, a2).squeeze(-1)  # (B,)
-        backup = r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
+        return r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
+    """Return the loss of Q against its target, and the temporal-difference error of every row."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, double_q)
     q = ac.q(o).gather(-1, a.unsqueeze(-1)).squeeze(-1)
     error = (huber_loss if loss == "huber" else mse_loss)(q, backup, reduction="none")
     if "weight" in batch:  # prioritized replay: corrects for rows that are sampled more often
@@ -119,9 +125,9 @@ def dqn_learner(
         prioritize(batch, td_error)
         return info
 
-    return Learner(
-        policy, update, ("QVals",), ("LossQ",), begin_step, columns, optimizers=(q_optimizer,)
-    )
+    target = partial(compute_target, ac, ac_targ, gamma=gamma, double_q=double_q)
+    values, losses, optimizers = ("QVals",), ("LossQ",), (q_optimizer,)
+    return Learner(policy, update, values, losses, target, begin_step, columns, optimizers)
 
 
 @training_function
@@ -214,7 +220,7 @@ def dqn(
         replay = core.Replay(run, replay_size, n_step, gamma, prio_alpha if prioritized else None)
         arguments = {**run.arguments_for(dqn_learner), "prioritize": replay.update_priorities}
         learner = dqn_learner(run, ac, **arguments)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():

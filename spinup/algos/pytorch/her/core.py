@@ -232,7 +232,7 @@ class GoalLoop(Loop):
     """
 
     def __init__(self, run, learner):
-        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"))
+        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"), learner.target)
         self.goals = run.goals
 
     def finished(self, episode):

@@ -49,12 +49,18 @@ def soft_value(ac, ac_q, o, alpha):
     return torch.min(*twin_q(ac_q, o, a)) - alpha * logp, logp
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, alpha):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-        backup = r + gamma * (1 - d) * v_targ  # (B,)
+        return r + gamma * (1 - d) * v_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, alpha)
     q1, q2 = twin_q(ac, o, a)
     loss_q = ((q1 - backup) ** 2).mean() + ((q2 - backup) ** 2).mean()
     return loss_q, {"Q1Vals": q1.detach(), "Q2Vals": q2.detach()}
@@ -133,11 +139,14 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     def update(batch, step):
         return rule(batch, log_alpha, target_entropy)
 
+    def target(batch):
+        return compute_target(ac, ac_targ, batch, gamma, log_alpha.detach().exp())
+
     def columns(t):
         return {"Alpha": float(log_alpha.detach().exp())}
 
-    values = ("Q1Vals", "Q2Vals", "LogPi")
-    return Learner(policy, update, values, losses=("LossPi", "LossQ"), columns=columns)
+    values, losses = ("Q1Vals", "Q2Vals", "LogPi"), ("LossPi", "LossQ")
+    return Learner(policy, update, values, losses, target, columns=columns)
 
 
 @training_function
@@ -196,7 +205,7 @@ def sac(
         ac = run.build(actor_critic, ac_kwargs)
         learner = sac_learner(run, ac, **run.arguments_for(sac_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():

@@ -40,13 +40,19 @@ def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
     return (a2 + noise * (high - low) / 2).clamp(low, high)
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
         q_targ = torch.min(*twin_q(ac_targ, o2, a2))  # (B,)
-        backup = r + gamma * (1 - d) * q_targ
+        return r + gamma * (1 - d) * q_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
     q1, q2 = twin_q(ac, o, a)
     loss_q = ((q1 - backup) ** 2).mean() + ((q2 - backup) ** 2).mean()
     return loss_q, {"Q1Vals": q1.detach(), "Q2Vals": q2.detach()}
@@ -114,13 +120,14 @@ def td3_learner(
     # ---------------------------- Gradient update rule ----------------------------
     rule = compiled(run, td3_update, pi_optimizer, q_optimizer)
     rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
-    rule = partial(rule, target_noise=target_noise, noise_clip=noise_clip)
     limits = action_limits(run.action_space, run.device)
+    smoothing = {"target_noise": target_noise, "noise_clip": noise_clip, "limits": limits}
 
     def update(batch, step):  # the delay counts gradient steps over the whole run
-        return rule(batch, limits, update_policy=step % policy_delay == 0)
+        return rule(batch, update_policy=step % policy_delay == 0, **smoothing)
 
-    return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
+    target = partial(compute_target, ac, ac_targ, gamma=gamma, **smoothing)
+    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"), target)
 
 
 @training_function
@@ -182,7 +189,7 @@ def td3(
         ac = run.build(actor_critic, ac_kwargs)
         learner = td3_learner(run, ac, **run.arguments_for(td3_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():

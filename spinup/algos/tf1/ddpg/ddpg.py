@@ -29,12 +29,18 @@ from spinup.runs.arguments import training_function
 from spinup.utils.tf import tf
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Return the critic's mean squared error against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma):
+    """Return the target networks' one-step backup, which the critic learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     a2 = ac_targ.pi(o2)
     q_targ = flat(ac_targ.q(o2, a2))  # (B,)
-    backup = tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma):
+    """Return the critic's mean squared error against its target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma)
     q = flat(ac.q(o, a))
     loss_q = tf.reduce_mean((q - backup) ** 2)
     return loss_q, {"QVals": q}
@@ -78,7 +84,7 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
     def update(batch, step):  # here, `batch` contains arrays
         return rule(batch, run.noise)
 
-    return Learner(policy, update, values=("QVals",), losses=("LossPi", "LossQ"))
+    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"))
 
 
 @training_function

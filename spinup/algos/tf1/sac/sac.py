@@ -45,11 +45,17 @@ def soft_value(ac, ac_q, o, alpha):
     return tf.minimum(*ac_q.twin_q(o, a)) - alpha * logp, logp
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, alpha):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-    backup = tf.stop_gradient(r + gamma * (1 - d) * v_targ)  # (B,)
+    return tf.stop_gradient(r + gamma * (1 - d) * v_targ)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, alpha)
     q1, q2 = ac.twin_q(o, a)
     loss_q = tf.reduce_mean((q1 - backup) ** 2) + tf.reduce_mean((q2 - backup) ** 2)
     return loss_q, {"Q1Vals": q1, "Q2Vals": q2}

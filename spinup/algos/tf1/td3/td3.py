@@ -38,12 +38,18 @@ def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
     return tf.clip_by_value(a2 + noise * (high - low) / 2, low, high)
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
     q_targ = tf.minimum(*ac_targ.twin_q(o2, a2))  # (B,)
-    backup = tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
     q1, q2 = ac.twin_q(o, a)
     loss_q = tf.reduce_mean((q1 - backup) ** 2) + tf.reduce_mean((q2 - backup) ** 2)
     return loss_q, {"Q1Vals": q1, "Q2Vals": q2}
@@ -118,7 +124,7 @@ def td3_learner(
         # the delay counts gradient steps over the whole run
         return rules[step % policy_delay == 0](batch, run.noise)
 
-    return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
+    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"))
 
 
 @training_function
