@@ -134,8 +134,6 @@ def value_cases() -> list[Case]:
     ]
 
 
-_V = '((values(ac, batch) - batch["ret"]) ** 2).mean()'
-
 LOSS_V = Exercise(
     id="vpg.loss_v",
     title="the value function's loss",
@@ -182,47 +180,47 @@ def compute_loss_v(ac, batch):
         Wrong(
             "fits-advantages",
             "Your target is the advantage. V would then learn its own error instead of the return.",
-            edits=((_V, '((values(ac, batch) - batch["adv"]) ** 2).mean()'),),
+            edits=(('batch["ret"]', 'batch["adv"]'),),
         ),
         Wrong(
             "fits-old-values",
             "Your target is batch['val'], what the network itself said before. It would learn "
             "nothing from the rewards.",
-            edits=((_V, '((values(ac, batch) - batch["val"]) ** 2).mean()'),),
+            edits=(('batch["ret"]', 'batch["val"]'),),
         ),
         Wrong(
             "half",
             "Your loss has a factor 1/2. That is the habit of many textbooks, but here it halves "
             "the learning rate.",
-            edits=((_V, '(0.5 * (values(ac, batch) - batch["ret"]) ** 2).mean()'),),
+            edits=(("(v - ret) ** 2", "0.5 * (v - ret) ** 2"),),
         ),
         Wrong(
             "sum-for-mean",
             "You sum over the batch; take the mean.",
-            edits=((_V, '((values(ac, batch) - batch["ret"]) ** 2).sum()'),),
+            edits=(("error.mean()", "error.sum()"),),
         ),
         Wrong(
             "column-minus-row",
             "A column [n, 1] minus a row [n] is a matrix [n, n]: you compare each value with the "
             "returns of all steps, so all values move to the mean. Nothing crashes.",
-            edits=((_V, '((values(ac, batch).unsqueeze(-1) - batch["ret"]) ** 2).mean()'),),
+            edits=(("(v - ret)", "(v.unsqueeze(-1) - ret)"),),
         ),
         Wrong(
             "absolute-error",
             "This is the absolute error. Its minimum is the median of the returns; a value is "
             "their mean, which the squared error finds.",
-            edits=((_V, '(values(ac, batch) - batch["ret"]).abs().mean()'),),
+            edits=(("(v - ret) ** 2", "(v - ret).abs()"),),
         ),
         Wrong(
             "square-of-the-mean",
             "You square the mean error. Errors of opposite sign then cancel, and the loss can be 0 "
             "although every single value is wrong.",
-            edits=((_V, '(values(ac, batch) - batch["ret"]).mean() ** 2'),),
+            edits=(("(v - ret) ** 2", "(v - ret).mean() ** 2"),),
         ),
         Wrong(
             "detached",
             "Your values are detached, so no gradient reaches the value function.",
-            edits=((_V, '((values(ac, batch).detach() - batch["ret"]) ** 2).mean()'),),
+            edits=(("(v - ret)", "(v.detach() - ret)"),),
         ),
     ),
     algorithms=("vpg", "trpo", "ppo"),

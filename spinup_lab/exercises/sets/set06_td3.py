@@ -502,25 +502,25 @@ def td3_update(
             "Your targets move at every call. TD3 delays them together with the policy.",
             edits=(
                 (
-                    "        polyak_update(ac, ac_targ, polyak)",
-                    "    polyak_update(ac, ac_targ, polyak)",
+                    "        return info\n\n",
+                    "        polyak_update(ac, ac_targ, polyak)\n        return info\n\n",
                 ),
             ),
         ),
         Wrong(
             "no-delay",
             "The policy is updated at every call, whether it is due or not.",
-            edits=(("    if update_policy:", "    if True:"),),
+            edits=(("if not update_policy:", "if False:"),),
         ),
         Wrong(
             "delay-reversed",
             "The policy is updated exactly when it is NOT due.",
-            edits=(("    if update_policy:", "    if not update_policy:"),),
+            edits=(("if not update_policy:", "if update_policy:"),),
         ),
         Wrong(
             "targets-never-move",
             "The target networks stay what they were at the start.",
-            edits=(("        polyak_update(ac, ac_targ, polyak)\n", ""),),
+            edits=(("    polyak_update(ac, ac_targ, polyak)\n", ""),),
         ),
         Wrong(
             "noise-forgotten",

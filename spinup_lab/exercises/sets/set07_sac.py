@@ -365,7 +365,7 @@ def compute_loss_pi(ac, batch, alpha):
             "no-entropy",
             "Your loss leaves the entropy out. The policy becomes deterministic as soon as the "
             "critics allow it.",
-            edits=(('batch["obs"], alpha', 'batch["obs"], 0.0'),),
+            edits=(("ac, o, alpha", "ac, o, 0.0"),),
         ),
         Wrong(
             "sum-for-mean",

@@ -21,7 +21,6 @@ from torch import nn
 from torch.nn.functional import log_softmax
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.acer import core
 from spinup.algos.pytorch.acer.continuous import continuous_update
 from spinup.algos.pytorch.acer.core import TrajectoryBuffer as TrajectoryBuffer
@@ -185,9 +184,8 @@ def acer(
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
             if anneal_lr:
-                left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.set_lr(pi_lr * left)
-                q_optimizer.set_lr(q_lr * left)
+                pi_optimizer.set_lr(pi_lr * (1 - epoch / epochs))
+                q_optimizer.set_lr(q_lr * (1 - epoch / epochs))
             for _t in loop.steps():
                 a = loop.act(policy)
                 o, a, r, o2, d = loop.step(a)

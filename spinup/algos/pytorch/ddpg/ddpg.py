@@ -21,14 +21,14 @@ from spinup.algos.common.exploration import NoisyPolicy
 from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.layers import flat
+from spinup.algos.pytorch.common.qnets import flat
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.ddpg import core
-from spinup.algos.pytorch.ddpg.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function
 
 
@@ -84,8 +84,9 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
     policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
 
     # ---------------------------- Gradient update rule ----------------------------
-    rule = compiled(run, ddpg_update, pi_optimizer, q_optimizer)
-    rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
+    optimizers = (pi_optimizer, q_optimizer)
+    rule = compiled(run, ddpg_update, *optimizers)
+    rule = partial(rule, ac, ac_targ, *optimizers, gamma=gamma, polyak=polyak)
 
     def update(batch, step):
         return rule(batch)
@@ -156,7 +157,7 @@ def ddpg(
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
-            loop.log()
+            loop.log(learner.columns(loop.t))
     return ac
 
 

@@ -22,15 +22,14 @@ from spinup.algos.common.exploration import SampledPolicy
 from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.layers import flat
-from spinup.algos.pytorch.common.qnets import twin_q
+from spinup.algos.pytorch.common.qnets import flat, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.sac import core
-from spinup.algos.pytorch.sac.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function
 
 
@@ -68,7 +67,8 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
 
 def compute_loss_pi(ac, batch, alpha):
     """Return the negated mean soft value of the policy's actions."""
-    v, logp = soft_value(ac, ac, batch["obs"], alpha)
+    o = batch["obs"]
+    v, logp = soft_value(ac, ac, o, alpha)
     return -v.mean(), logp.detach()
 
 
@@ -102,7 +102,8 @@ def sac_update(
         pi_optimizer.zero_grad()
         loss_pi.backward()
         pi_optimizer.step()
-    info["LossPi"], info["LogPi"] = loss_pi.detach(), logp
+    info["LossPi"] = loss_pi.detach()
+    info["LogPi"] = logp
 
     if alpha_optimizer is not None:
         alpha_optimizer.zero_grad()
@@ -118,17 +119,12 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     core.check_actor_critic(ac, run.action_space)
     ac_targ = target_copy(ac, "q1", "q2")  # the targets use the current policy
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
-    q_optimizer = Adam(critics.parameters(), lr=lr)
+    # of a module, because parameters that the critics share are then listed once
+    q_optimizer = Adam(nn.ModuleList([ac.q1, ac.q2]).parameters(), lr=lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-    temperature = core.Temperature(alpha).to(run.device)
-    log_alpha, alpha_optimizer = temperature.log_alpha, None
-    run.track(temperature=temperature)
-    if temperature.learned:
-        alpha_optimizer = Adam([log_alpha], lr=lr, fused=False)
-        run.track(alpha_optimizer=alpha_optimizer)
-    if target_entropy is None:
-        target_entropy = core.default_target_entropy(run.action_space)
+    log_alpha, alpha_optimizer, target_entropy = core.make_temperature(
+        run, alpha, target_entropy, lr
+    )
     policy = SampledPolicy(make_policy(ac, run.device, on_policy=False), run.action_space)
 
     # ---------------------------- Gradient update rule ----------------------------
@@ -145,8 +141,14 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     def columns(t):
         return {"Alpha": float(log_alpha.detach().exp())}
 
-    values, losses = ("Q1Vals", "Q2Vals", "LogPi"), ("LossPi", "LossQ")
-    return Learner(policy, update, values, losses, target, columns=columns)
+    return Learner(
+        policy,
+        update,
+        ("Q1Vals", "Q2Vals", "LogPi"),
+        ("LossPi", "LossQ"),
+        target,
+        columns=columns,
+    )
 
 
 @training_function

@@ -22,6 +22,7 @@ from spinup.algos.common.exploration import NoisyPolicy
 from spinup.algos.common.learner import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
@@ -29,7 +30,6 @@ from spinup.algos.pytorch.common.qnets import action_limits, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.td3 import core
-from spinup.algos.pytorch.td3.core import ReplayBuffer as ReplayBuffer
 from spinup.runs.arguments import training_function
 
 
@@ -84,15 +84,17 @@ def td3_update(
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    if update_policy:
-        with frozen(ac.q1):  # the gradient passes through Q to the action; Q itself is not updated
-            loss_pi = compute_loss_pi(ac, batch)
-            pi_optimizer.zero_grad()
-            loss_pi.backward()
-            pi_optimizer.step()
-        info["LossPi"] = loss_pi.detach()
+    if not update_policy:  # policy and targets take fewer steps
+        return info
 
-        polyak_update(ac, ac_targ, polyak)
+    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action; Q is not updated
+        loss_pi = compute_loss_pi(ac, batch)
+        pi_optimizer.zero_grad()
+        loss_pi.backward()
+        pi_optimizer.step()
+    info["LossPi"] = loss_pi.detach()
+
+    polyak_update(ac, ac_targ, polyak)
     return info
 
 
@@ -112,16 +114,20 @@ def td3_learner(
     """Create the TD3 learner for the networks `ac`, used by the training loop below and by HER."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
-    q_optimizer = Adam(critics.parameters(), lr=q_lr)
+    # of a module, because parameters that the critics share are then listed once
+    q_optimizer = Adam(nn.ModuleList([ac.q1, ac.q2]).parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
     policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
 
     # ---------------------------- Gradient update rule ----------------------------
-    rule = compiled(run, td3_update, pi_optimizer, q_optimizer)
-    rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
-    limits = action_limits(run.action_space, run.device)
-    smoothing = {"target_noise": target_noise, "noise_clip": noise_clip, "limits": limits}
+    optimizers = (pi_optimizer, q_optimizer)
+    rule = compiled(run, td3_update, *optimizers)
+    rule = partial(rule, ac, ac_targ, *optimizers, gamma=gamma, polyak=polyak)
+    smoothing = {
+        "target_noise": target_noise,
+        "noise_clip": noise_clip,
+        "limits": action_limits(run.action_space, run.device),
+    }
 
     def update(batch, step):  # the delay counts gradient steps over the whole run
         return rule(batch, update_policy=step % policy_delay == 0, **smoothing)
@@ -201,7 +207,7 @@ def td3(
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
-            loop.log()
+            loop.log(learner.columns(loop.t))
     return ac
 
 

@@ -37,7 +37,9 @@ def compute_loss_pi(ac, batch):
 
 def compute_loss_v(ac, batch):
     """Return the value function's mean squared error against the rewards-to-go."""
-    return ((values(ac, batch) - batch["ret"]) ** 2).mean()
+    v, ret = values(ac, batch), batch["ret"]  # (B,)
+    error = (v - ret) ** 2
+    return error.mean()
 
 
 def vpg_update(ac, pi_optimizer, vf_optimizer, batches, shards, train_v_iters=80):
