@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
+from spinup.runs.arguments.options import expanded
 from spinup.utils.errors import SpinupError
 from spinup.utils.toml import parse_toml
 
@@ -195,19 +196,35 @@ class Call(NamedTuple):
 _RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 
-def training_function(function: F) -> F:
+@overload
+def training_function(function: F, /) -> F: ...
+
+
+@overload
+def training_function(**defaults: Any) -> Callable[[F], F]: ...
+
+
+def training_function(function: Any = None, /, **defaults: Any) -> Any:
     """Decorate a training function: pass its arguments to the run and complete its docstring.
 
     The docstring's `Args:` section describes only arguments specific to the algorithm. The others
     are added from the table, in the order of the signature. Integers may be passed as floats, such
-    as 1e6.
+    as 1e6. The signature may end in a bundle of shared arguments (`options.py`); `defaults` are
+    those in which the function differs from the bundle.
     """
-    signature = inspect.signature(function)
+    if function is None:
+        return functools.partial(_decorated, defaults=defaults)
+    return _decorated(function, defaults)
+
+
+def _decorated(function: F, defaults: Mapping[str, Any]) -> F:
+    signature = expanded(function, defaults)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return _call(function, signature, args, kwargs)
 
+    wrapper.__signature__ = signature  # type: ignore[attr-defined]
     wrapper.__doc__ = complete_docstring(function.__doc__, signature)
     wrapper.announces_itself = True  # type: ignore[attr-defined]  # see `call_experiment`
     return cast(F, wrapper)

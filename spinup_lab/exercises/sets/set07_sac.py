@@ -246,7 +246,7 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
         "backup = r + gamma (1 - d) V, where V is the soft value of o2 under the current policy, "
         "judged by the target critics.",
         "with torch.no_grad():\n"
-        "    v_targ, _ = soft_value(ac, ac_targ, o2, alpha)\n"
+        "    q_targ, _ = soft_value(ac, ac_targ, o2, alpha)\n"
         "    backup = ...\n"
         "q1, q2 = ac.q1(o, a), ac.q2(o, a)",
     ),

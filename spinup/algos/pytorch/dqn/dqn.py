@@ -29,7 +29,7 @@ from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn import core
 from spinup.algos.pytorch.dqn.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
 def compute_target(ac, ac_targ, batch, gamma, double_q=True):
@@ -130,7 +130,7 @@ def dqn_learner(
     return Learner(policy, update, values, losses, target, begin_step, columns, optimizers)
 
 
-@training_function
+@training_function(updates_per_step=0.25)
 def dqn(
     env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPQNetwork,
@@ -164,18 +164,7 @@ def dqn(
     prio_beta_steps: int = 100000,
     max_grad_norm: float | None = None,
     anneal_lr: bool = True,
-    updates_per_step: float = 0.25,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with DQN.
 
@@ -232,7 +221,7 @@ def dqn(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 replay.store(o, a, r, o2, d, loop.ended, loop.took)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 beta = linear_schedule(prio_beta, 1.0, t / prio_beta_steps)
                 for batch in loop.sample(replay, n, batch_size, beta=beta):
                     loop.record(learner.update(batch, loop.updates))

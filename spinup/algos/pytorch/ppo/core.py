@@ -5,6 +5,7 @@ from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.minibatches import minibatches
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.gradients import clip_grad_norm
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -33,21 +34,36 @@ __all__ = [
     "discount_cumsum",
     "minibatches",
     "mlp",
-    "steps",
+    "policy_steps",
 ]
 
 
-def steps(ac, pi_optimizer, vf_optimizer, pi_loss, v_loss, train_v_iters):
-    """Return the network, optimizers and loss of the policy's steps, and how many passes follow.
+def policy_steps(ac, optimizers, losses, train_v_iters, max_grad_norm):
+    """Return the network, optimizer and loss of the policy's steps, and the passes that follow.
 
     Usually, the policy steps alone, and the value function is fitted in `train_v_iters` passes. If
     both read images through one encoder, every step follows both losses, and no passes are left.
     """
+    (pi_loss, v_loss), (pi_optimizer, _) = losses, optimizers
     if not getattr(ac, "share_encoder", False):
-        return ac.pi, [pi_optimizer], pi_loss, train_v_iters
+        return ac.pi, pi_optimizer, pi_loss, train_v_iters
 
     def joint_loss(batch):
         loss_pi, info = pi_loss(batch)
         return loss_pi + 0.25 * v_loss(batch), info  # the usual 0.5, times 1/2 of the square
 
-    return ac, [pi_optimizer, vf_optimizer], joint_loss, 0
+    return ac, JointOptimizer(*optimizers, max_grad_norm), joint_loss, 0
+
+
+class JointOptimizer:
+    """Takes the place of the policy's optimizer: a step is also one of the value function."""
+
+    def __init__(self, pi_optimizer, vf_optimizer, max_grad_norm):
+        self.pi_optimizer, self.vf_optimizer = pi_optimizer, vf_optimizer
+        self.param_groups, self.max_grad_norm = pi_optimizer.param_groups, max_grad_norm
+
+    def step(self):
+        """Take a step of both, each with its own norm of the gradient."""
+        self.pi_optimizer.step()
+        clip_grad_norm(self.vf_optimizer, self.max_grad_norm)
+        self.vf_optimizer.step()

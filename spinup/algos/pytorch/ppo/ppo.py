@@ -13,7 +13,7 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, va
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo.core import PPOBuffer as PPOBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
@@ -80,9 +80,9 @@ def ppo_update(
     loss_pi_old, _ = evaluate(pi_loss, batches, shards)
     loss_v_old, _ = evaluate(v_loss, batches, shards)
 
-    # The policy steps alone, unless it reads images through the same encoder as the value function.
-    net, optimizers, step_loss, v_passes = core.steps(
-        ac, pi_optimizer, vf_optimizer, pi_loss, v_loss, train_v_iters
+    # If both read images through one encoder, the policy's steps are also the value function's.
+    net, pi_optimizer, step_loss, v_passes = core.policy_steps(
+        ac, (pi_optimizer, vf_optimizer), (pi_loss, v_loss), train_v_iters, max_grad_norm
     )
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
@@ -93,9 +93,8 @@ def ppo_update(
                 break  # the policy has moved too far from the one that collected the data
         for loss_pi in over_shards(losses, net, shards):
             loss_pi.backward()
-        for optimizer in optimizers:
-            clip_grad_norm(optimizer, max_grad_norm)
-            optimizer.step()
+        clip_grad_norm(pi_optimizer, max_grad_norm)
+        pi_optimizer.step()
         pi_steps += 1
 
     for small_batches in core.minibatches(batches, v_passes, minibatch_size, rngs, shards):
@@ -143,16 +142,7 @@ def ppo(
     max_grad_norm: float | None = None,
     anneal_lr: bool = False,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with PPO-clip.
 

@@ -30,7 +30,7 @@ from spinup.algos.pytorch.common.qnets import flat, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.sac import core
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
 def soft_value(ac, ac_q, o, alpha):
@@ -52,8 +52,8 @@ def compute_target(ac, ac_targ, batch, gamma, alpha):
     """Return the target networks' one-step backup, which both critics learn, (B,)."""
     r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
-        v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-        return r + gamma * (1 - d) * v_targ
+        q_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
+        return r + gamma * (1 - d) * q_targ
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
@@ -174,18 +174,7 @@ def sac(
     save_freq: int = 1,
     *,
     target_entropy: float | None = None,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with SAC.
 
@@ -215,7 +204,7 @@ def sac(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)

@@ -13,7 +13,7 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -30,7 +30,7 @@ from spinup.algos.pytorch.common.qnets import action_limits, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.td3 import core
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
@@ -161,19 +161,7 @@ def td3(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with TD3.
 
@@ -203,7 +191,7 @@ def td3(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)

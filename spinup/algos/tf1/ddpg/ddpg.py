@@ -11,7 +11,7 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from spinup.algos.common.exploration import NoisyPolicy
 from spinup.algos.common.learner import Learner
@@ -25,7 +25,7 @@ from spinup.algos.tf1.common.networks import polyak_update, target_copy
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ddpg import core
 from spinup.algos.tf1.ddpg.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOffPolicyOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -109,18 +109,7 @@ def ddpg(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOffPolicyOptions],
 ) -> None:
     """Train a policy with DDPG.
 
@@ -142,7 +131,7 @@ def ddpg(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(greedy.renewed(), num_test_episodes)

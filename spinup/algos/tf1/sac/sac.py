@@ -26,7 +26,7 @@ from spinup.algos.tf1.common.networks import polyak_update, target_copy
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.sac import core
 from spinup.algos.tf1.sac.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOffPolicyOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -48,8 +48,8 @@ def soft_value(ac, ac_q, o, alpha):
 def compute_target(ac, ac_targ, batch, gamma, alpha):
     """Return the target networks' one-step backup, which both critics learn, (B,)."""
     r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
-    v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-    return tf.stop_gradient(r + gamma * (1 - d) * v_targ)
+    q_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
 
 
 def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
@@ -158,17 +158,7 @@ def sac(
     save_freq: int = 1,
     *,
     target_entropy: float | None = None,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOffPolicyOptions],
 ) -> None:
     """Train a policy with SAC.
 
@@ -197,7 +187,7 @@ def sac(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(greedy.renewed(), num_test_episodes)
