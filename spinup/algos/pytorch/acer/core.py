@@ -30,31 +30,6 @@ from spinup.envs.bounds import require_finite_bounds, require_width
 from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
 
-__all__ = [
-    "Box",
-    "CategoricalBehavior",
-    "Discrete",
-    "GaussianBehavior",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPDiscreteQFunction",
-    "MLPScaledGaussianActor",
-    "StochasticDuelingQ",
-    "TrajectoryBuffer",
-    "chosen",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "entropy",
-    "gaussian",
-    "log_density",
-    "logits",
-    "make_behavior",
-    "make_trajectory_buffer",
-    "mlp",
-    "one_step_target",
-]
-
 
 class MLPActorCritic(nn.Module):
     """A policy `pi` and a Q-function `q`, two separate networks of the same shape.

@@ -32,21 +32,6 @@ from spinup.envs.goals import Goals
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.serialization_utils import convert_json
 
-__all__ = [
-    "BASES",
-    "Box",
-    "Discrete",
-    "Episodes",
-    "GoalActorCritic",
-    "GoalLoop",
-    "GoalPolicy",
-    "GoalRun",
-    "ReplayBuffer",
-    "achieved_goals",
-    "update_normalizer",
-]
-
-
 # ---- base algorithms -----------------------------------------------------------------------------
 
 

@@ -18,25 +18,6 @@ from spinup.algos.pytorch.common.nets import (
 )
 from spinup.algos.pytorch.common.path_buffer import PathBuffer as PPOBuffer
 
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPCritic",
-    "MLPGaussianActor",
-    "Normal",
-    "PPOBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "minibatches",
-    "mlp",
-    "policy_steps",
-]
-
 
 def policy_steps(ac, optimizers, losses, train_v_iters, max_grad_norm):
     """Return the network, optimizer and loss of the policy's steps, and the passes that follow.

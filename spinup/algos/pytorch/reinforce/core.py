@@ -27,22 +27,6 @@ from spinup.algos.pytorch.common.layers import (
 )
 from spinup.algos.pytorch.common.nets import MLPGaussianActor, make_actor
 
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "MLPCategoricalActor",
-    "MLPGaussianActor",
-    "MLPPolicy",
-    "Normal",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-    "rewards_to_go",
-]
-
 
 class MLPPolicy(nn.Module):
     """A policy `pi`, without a value function.

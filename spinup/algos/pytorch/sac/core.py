@@ -13,12 +13,7 @@ from spinup.algos.common.returns import discount_cumsum
 from spinup.algos.common.shapes import combined_shape
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.gradients import Adam
-from spinup.algos.pytorch.common.layers import (
-    MLPCategoricalActor,
-    count_vars,
-    mlp,
-    samples_pi,
-)
+from spinup.algos.pytorch.common.layers import MLPCategoricalActor, count_vars, mlp, samples_pi
 from spinup.algos.pytorch.common.qnets import (
     LOG_STD_MAX,
     LOG_STD_MIN,
@@ -29,28 +24,6 @@ from spinup.algos.pytorch.common.qnets import (
     shared_layers,
 )
 from spinup.utils.errors import SpinupError
-
-__all__ = [
-    "LOG_STD_MAX",
-    "LOG_STD_MIN",
-    "Box",
-    "Discrete",
-    "MLPActorCritic",
-    "MLPDiscreteQFunction",
-    "MLPQFunction",
-    "Normal",
-    "ReplayBuffer",
-    "SquashedGaussianMLPActor",
-    "Temperature",
-    "action_probs",
-    "check_actor_critic",
-    "combined_shape",
-    "count_vars",
-    "default_target_entropy",
-    "discount_cumsum",
-    "make_temperature",
-    "mlp",
-]
 
 
 class MLPActorCritic(nn.Module):

@@ -20,30 +20,6 @@ from spinup.algos.pytorch.common.nets import (
 from spinup.algos.pytorch.common.path_buffer import PathBuffer as GAEBuffer
 from spinup.parallel.pytorch import flatten, unflatten
 
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "GAEBuffer",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPCritic",
-    "MLPGaussianActor",
-    "Normal",
-    "combined_shape",
-    "conjugate_gradient",
-    "count_vars",
-    "discount_cumsum",
-    "flat_grad",
-    "flat_params",
-    "hessian_vector_product",
-    "mlp",
-    "set_flat_params",
-    "trainable",
-    "with_old_policy",
-]
-
 
 def trainable(module):
     """Return the parameters that an update may change."""

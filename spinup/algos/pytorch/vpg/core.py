@@ -15,20 +15,3 @@ from spinup.algos.pytorch.common.nets import (
     mlp,
 )
 from spinup.algos.pytorch.common.path_buffer import PathBuffer as VPGBuffer
-
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPCritic",
-    "MLPGaussianActor",
-    "Normal",
-    "VPGBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-]

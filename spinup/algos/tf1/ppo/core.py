@@ -21,23 +21,3 @@ from spinup.algos.tf1.common.nets import (
     mlp_gaussian_policy,
 )
 from spinup.algos.tf1.common.path_buffer import PathBuffer as PPOBuffer
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "PPOBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "gaussian_likelihood",
-    "get_vars",
-    "minibatches",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_categorical_policy",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholder_from_space",
-    "placeholders",
-    "placeholders_from_spaces",
-]

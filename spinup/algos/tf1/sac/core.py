@@ -31,31 +31,6 @@ from spinup.algos.tf1.common.qnets import (
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
 
-__all__ = [
-    "LOG_STD_MAX",
-    "LOG_STD_MIN",
-    "Box",
-    "Discrete",
-    "ReplayBuffer",
-    "action_logps",
-    "apply_squashing_func",
-    "check_actor_critic",
-    "combined_shape",
-    "count_vars",
-    "default_target_entropy",
-    "discount_cumsum",
-    "every_q",
-    "gaussian_likelihood",
-    "get_vars",
-    "is_discrete",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholders",
-    "temperature",
-]
-
 
 def mlp_gaussian_policy(x, a, hidden_sizes, activation, output_activation):
     """Build a Gaussian that depends on the state; returns mu, pi and logp_pi, not yet squashed.

@@ -17,20 +17,6 @@ from spinup.algos.tf1.common.qnets import mlp_deterministic_policy, mlp_q_functi
 from spinup.envs.bounds import require_finite_bounds
 from spinup.utils.tf import tf
 
-__all__ = [
-    "Box",
-    "Discrete",
-    "ReplayBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "get_vars",
-    "mlp",
-    "mlp_actor_critic",
-    "placeholder",
-    "placeholders",
-]
-
 
 def mlp_actor_critic(
     x,

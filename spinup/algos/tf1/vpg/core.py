@@ -20,22 +20,3 @@ from spinup.algos.tf1.common.nets import (
     mlp_gaussian_policy,
 )
 from spinup.algos.tf1.common.path_buffer import PathBuffer as VPGBuffer
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "VPGBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "gaussian_likelihood",
-    "get_vars",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_categorical_policy",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholder_from_space",
-    "placeholders",
-    "placeholders_from_spaces",
-]
