@@ -40,3 +40,8 @@ class NoisyPolicy:
         noise *= self.std
         noise += act
         return noise.clip(self.low, self.high)
+
+
+def linear_schedule(start: float, end: float, fraction: float) -> float:
+    """Interpolate from `start` to `end` as `fraction` rises from 0 to 1; constant outside."""
+    return start + (end - start) * min(max(fraction, 0.0), 1.0)

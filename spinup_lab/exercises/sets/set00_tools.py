@@ -1024,7 +1024,7 @@ def linear_schedule(start, end, fraction):
     raise NotYetWritten("linear_schedule")  # your code here
 ''',
     name="linear_schedule",
-    reference="spinup.algos.common.schedules:linear_schedule",
+    reference="spinup.algos.common.exploration:linear_schedule",
     cases=_schedule_cases,
     hints=(
         "Start at `start` and add the right part of the whole way, end - start.",

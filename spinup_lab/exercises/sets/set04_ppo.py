@@ -464,7 +464,7 @@ def minibatches(batch, size, rng):
 ''',
     name="minibatches",
     reference="spinup_lab.exercises.answers:minibatches",
-    shown=("spinup.algos.common.minibatches:minibatches",),
+    shown=("spinup.algos.common.rollout:minibatches",),
     cases=_minibatch_cases,
     call=_use_minibatches,
     hints=(

@@ -3,8 +3,9 @@
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
 
-from spinup.algos.common.minibatches import minibatches
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.rollout import minibatches
+from spinup.algos.pytorch.common.advantages import PathBuffer as PPOBuffer
 from spinup.algos.pytorch.common.gradients import clip_grad_norm
 from spinup.algos.pytorch.common.nets import (
     Actor,
@@ -16,7 +17,6 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.path_buffer import PathBuffer as PPOBuffer
 
 
 def policy_steps(ac, optimizers, losses, train_v_iters, max_grad_norm):

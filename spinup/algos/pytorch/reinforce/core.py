@@ -6,8 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.distributions import Categorical, Normal
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.advantages import (
     actions,
     normalize_advantages,

@@ -9,8 +9,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.distributions import Normal
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.layers import MLPCategoricalActor, count_vars, mlp, samples_pi

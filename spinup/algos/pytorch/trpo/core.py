@@ -6,6 +6,7 @@ from torch.distributions import Categorical, Normal
 from torch.func import functional_call
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.advantages import PathBuffer as GAEBuffer
 from spinup.algos.pytorch.common.gradients import shard_mean
 from spinup.algos.pytorch.common.nets import (
     Actor,
@@ -17,7 +18,6 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.path_buffer import PathBuffer as GAEBuffer
 from spinup.parallel.pytorch import flatten, unflatten
 
 

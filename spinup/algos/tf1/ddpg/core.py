@@ -2,8 +2,7 @@
 
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.tf1.common.buffers import ReplayBuffer
 from spinup.algos.tf1.common.layers import (
     count_vars,

@@ -15,14 +15,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from spinup.algos.common.exploration import linear_schedule
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.advantages import EpochBuffer, update_normalizer
-from spinup.algos.tf1.common.gradients import Adam
+from spinup.algos.tf1.common.gradients import Adam, evaluate, gradient_step, objective, shard_mean
 from spinup.algos.tf1.common.layers import flat
 from spinup.algos.tf1.common.nets import approx_kl, entropy
-from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objective, shard_mean
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ppo import core
 from spinup.algos.tf1.ppo.core import PPOBuffer as PPOBuffer

@@ -2,8 +2,8 @@
 
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
+from spinup.algos.tf1.common.advantages import PathBuffer as VPGBuffer
 from spinup.algos.tf1.common.layers import (
     count_vars,
     gaussian_likelihood,
@@ -19,4 +19,3 @@ from spinup.algos.tf1.common.nets import (
     mlp_categorical_policy,
     mlp_gaussian_policy,
 )
-from spinup.algos.tf1.common.path_buffer import PathBuffer as VPGBuffer
