@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_type_hints, is_typeddict
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,26 +21,13 @@ else:
     Unpack = dict  # Python 3.10 has none; only type checkers look at what it means
 
 # The defaults, in the order in which signatures show the arguments.
-DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "updates_per_step": 1.0,
-        "num_envs": 1,
-        "vector": "sync",
-        "shards": None,
-        "num_threads": None,
-        "device": "cpu",
-        "compile": None,
-        "resume": False,
-        "overwrite": False,
-        "progress": False,
-        "save_best": False,
-        "on_epoch": None,
-    }
-)
+_LIMITS = dict(vector="sync", shards=None, num_threads=None, device="cpu", compile=None)
+_FILES = dict(resume=False, overwrite=False, progress=False, save_best=False, on_epoch=None)
+DEFAULTS = MappingProxyType(dict(updates_per_step=1.0, num_envs=1, **_LIMITS, **_FILES))
 
 
 class RunOptions(TypedDict, total=False):
-    """How any run is executed; each backend adds the type of its networks."""
+    """How any run is executed; the bundles below add the types of a backend's networks."""
 
     num_envs: int
     vector: Literal["sync", "async"]
@@ -54,57 +41,41 @@ class RunOptions(TypedDict, total=False):
 
 
 class TorchOptions(RunOptions, total=False):
-    """How a run with torch networks is executed."""
-
     on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None
 
 
 class OffPolicyOptions(TorchOptions, total=False):
-    """How an off-policy run with torch networks is executed."""
-
     updates_per_step: float
     compile: bool | Literal["graph"] | None
 
 
 class TfOptions(RunOptions, total=False):
-    """How a run with networks in a TensorFlow graph is executed."""
-
     on_epoch: Callable[[dict[str, Any], Any], Any] | None
 
 
 class TfOffPolicyOptions(TfOptions, total=False):
-    """How an off-policy run with networks in a TensorFlow graph is executed."""
-
     updates_per_step: float
 
 
 def names(bundle: str) -> list[str]:
     """Return the arguments in a bundle, given by its name, in the order of signatures."""
-    fields = getattr(globals().get(bundle), "__annotations__", {})
-    return [name for name in DEFAULTS if name in fields]
+    return [n for n in DEFAULTS if n in getattr(globals().get(bundle), "__annotations__", {})]
 
 
 def expanded(function: Callable[..., Any], changed: Mapping[str, Any]) -> inspect.Signature:
-    """Return a function's signature with the arguments of its bundle one by one.
-
-    `changed` contains the defaults in which the function differs from `DEFAULTS`.
-    """
+    """Return a function's signature, its bundle as single arguments; `changed` are its defaults."""
     signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    if not parameters or parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+    own = list(signature.parameters.values())
+    bundle: Any = getattr(own[-1].annotation, "__args__", ("",))[0] if own else ""
+    if not is_typeddict(bundle):
         return signature
-    (bundle,) = getattr(parameters.pop().annotation, "__args__", (None,))
-    if bundle is None:
-        return signature
+    last = own.pop()
     try:
         types = get_type_hints(bundle, localns=function.__globals__)
     except NameError:  # a user's module that does not import `nn`
         types = bundle.__annotations__
-    defaults = {**DEFAULTS, **changed}
-    options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=types[name]
-        )
-        for name in names(bundle.__name__)
-    ]
-    return signature.replace(parameters=[*parameters, *options])
+    for name, value in {**DEFAULTS, **changed}.items():
+        if name in types:
+            option = last.replace(name=name, kind=last.KEYWORD_ONLY, annotation=types[name])
+            own.append(option.replace(default=value))
+    return signature.replace(parameters=own)

@@ -34,10 +34,6 @@ class Argument(NamedTuple):
     text: str = ""
 
 
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
 _FRACTION = Number(0, 1)
 _ANY = Number()  # 0 is allowed: a learning rate of 0 freezes a network
 _LIMIT = Number(endless=True)
@@ -46,7 +42,7 @@ _COUNT_OR_NONE = Number(1, whole=True, words=(None,))
 _FROM_ZERO = Number(0, whole=True)
 _LIMIT_OR_NONE = Number(0, above=True, endless=True, words=(None,))
 _SWITCH = OneOf((True, False))
-_DICT = Kind(_is_dict, "a dict")
+_DICT = Kind(lambda x: isinstance(x, Mapping), "a dict")
 
 _DOMAINS: Mapping[str, Domain] = {
     # the experiment
@@ -198,12 +194,8 @@ _RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 @overload
 def training_function(function: F, /) -> F: ...
-
-
 @overload
 def training_function(**defaults: Any) -> Callable[[F], F]: ...
-
-
 def training_function(function: Any = None, /, **defaults: Any) -> Any:
     """Decorate a training function: pass its arguments to the run and complete its docstring.
 

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from spinup.algos.common.loop import Learner
+from spinup.algos.common.exploration import Learner
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.ddpg import core as ddpg_core
 from spinup.algos.pytorch.her.core import BASES

@@ -22,8 +22,9 @@ from spinup.algos.pytorch.ppo import ppo as torch_ppo
 from spinup.algos.pytorch.trpo import trpo as torch_trpo
 from spinup.algos.pytorch.vpg import vpg as torch_vpg
 from spinup.algos.tf1.common import advantages, layers, nets
-from spinup.algos.tf1.common.gradients import Adam, evaluate, objective
+from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.networks import ActorCritic
+from spinup.algos.tf1.common.objectives import evaluate, objective
 from spinup.algos.tf1.common.run import Variables
 from spinup.algos.tf1.ppo import ppo
 from spinup.algos.tf1.trpo import core as trpo_core

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from spinup.algos.common.exploration import NoisyPolicy
-from spinup.algos.common.loop import Learner, Loop
+from spinup.algos.common.exploration import Learner, NoisyPolicy
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 from torch.nn.functional import huber_loss, mse_loss
 
-from spinup.algos.common.exploration import linear_schedule
-from spinup.algos.common.loop import Learner, Loop
+from spinup.algos.common.exploration import Learner, linear_schedule
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, clip_grad_norm

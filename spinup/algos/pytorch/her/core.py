@@ -14,7 +14,8 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.loop import Learner, Loop
+from spinup.algos.common.exploration import Learner
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
 from spinup.algos.pytorch.common.layers import ObsFilter

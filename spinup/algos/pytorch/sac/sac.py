@@ -18,8 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from spinup.algos.common.exploration import SampledPolicy
-from spinup.algos.common.loop import Learner, Loop
+from spinup.algos.common.exploration import Learner, SampledPolicy
+from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer

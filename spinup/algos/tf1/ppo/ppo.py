@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from spinup.algos.common.exploration import linear_schedule
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.advantages import EpochBuffer, update_normalizer
-from spinup.algos.tf1.common.gradients import Adam, evaluate, gradient_step, objective, shard_mean
+from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.layers import flat
 from spinup.algos.tf1.common.nets import approx_kl, entropy
+from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objective, shard_mean
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ppo import core
 from spinup.algos.tf1.ppo.core import PPOBuffer as PPOBuffer
@@ -161,9 +161,8 @@ def ppo(
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
             if anneal_lr:
-                left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.set_lr(pi_lr * left)
-                vf_optimizer.set_lr(vf_lr * left)
+                pi_optimizer.set_lr(pi_lr * (1 - epoch / epochs))
+                vf_optimizer.set_lr(vf_lr * (1 - epoch / epochs))
             for _ in loop.steps():
                 a, v, logp = loop.act(policy)  # v and logp are None: `get` computes them
                 o, a, r, _, _ = loop.step(a)

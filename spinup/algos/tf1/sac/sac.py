@@ -14,8 +14,8 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from spinup.algos.common.exploration import SampledPolicy
-from spinup.algos.common.loop import Learner, Loop
+from spinup.algos.common.exploration import Learner, SampledPolicy
+from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.buffers import make_replay_buffer
 from spinup.algos.tf1.common.gradients import Adam

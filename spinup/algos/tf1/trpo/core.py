@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.tf1.common import nets
 from spinup.algos.tf1.common.advantages import PathBuffer
-from spinup.algos.tf1.common.gradients import gradients, shard_mean
+from spinup.algos.tf1.common.gradients import gradients
 from spinup.algos.tf1.common.graph import Function
 from spinup.algos.tf1.common.layers import (
     count_vars,
@@ -20,6 +20,7 @@ from spinup.algos.tf1.common.layers import (
     placeholders_from_spaces,
 )
 from spinup.algos.tf1.common.nets import categorical_kl, diagonal_gaussian_kl
+from spinup.algos.tf1.common.objectives import shard_mean
 from spinup.parallel.tf import assign_params_from_flat, flat_concat
 from spinup.utils.tf import tf
 

@@ -22,9 +22,10 @@ import numpy as np
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.advantages import EpochBuffer, update_normalizer
-from spinup.algos.tf1.common.gradients import Adam, evaluate, gradient_step, objective, shard_mean
+from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.layers import flat
 from spinup.algos.tf1.common.nets import entropy
+from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objective, shard_mean
 from spinup.algos.tf1.common.run import TRUST_REGION, TfRun
 from spinup.algos.tf1.trpo import core
 from spinup.algos.tf1.trpo.core import GAEBuffer as GAEBuffer

@@ -18,9 +18,10 @@ from typing import Any
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.advantages import EpochBuffer, update_normalizer
-from spinup.algos.tf1.common.gradients import Adam, evaluate, gradient_step, objective
+from spinup.algos.tf1.common.gradients import Adam
 from spinup.algos.tf1.common.layers import flat
 from spinup.algos.tf1.common.nets import approx_kl, entropy
+from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objective
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.vpg import core
 from spinup.algos.tf1.vpg.core import VPGBuffer as VPGBuffer
