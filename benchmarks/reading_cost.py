@@ -34,7 +34,8 @@ print(json.dumps(sorted(files)))
 """
 
 # Train PPO briefly and record every function of this package that is called inside `ppo_update` (a
-# gradient step), or outside of it after the first environment step (a transition).
+# gradient step), or before it, from the first environment step on (a transition). What follows the
+# update (the log, diagnostics.txt, checkpoints) belongs to neither.
 TRACE = """
 import json, sys, tempfile
 import gymnasium as gym
@@ -50,6 +51,7 @@ def note(frame, event, arg):
     if event == "call":
         if code.co_name == "ppo_update":
             depth["update"] += 1
+            depth["train"] = 0
         if depth["update"]:
             called["update"].add((*place, code.co_firstlineno))
         elif depth["train"]:
@@ -129,8 +131,8 @@ def span(path, line):
     return 0
 
 
-# Logging, saving and resuming are not needed to follow the arithmetic.
-ASIDE = ("/runs/", "/utils/errors", "/utils/seeding", "mpi_tools", "/cli/", "progress", "adapter")
+# Logging, saving, resuming and checking are not needed to follow the arithmetic.
+ASIDE = ("/runs/", "/utils/errors", "/utils/seeding", "/cli/", "progress", "adapter", "first_steps")
 
 
 def followed(calls):

@@ -208,7 +208,7 @@ WIDER = (
     "tests/runs/test_run_directory.py",
 )
 NEAR = {
-    "spinup.algos.common.minibatches": ["tests/algos/pytorch/test_ppo.py"],
+    "spinup.algos.common.rollout": ["tests/algos/pytorch/test_ppo.py"],
     "spinup.algos.common.exploration": ["tests/algos/pytorch/test_exploration.py"],
     "spinup.algos.pytorch.common.targets": ["tests/algos/pytorch/test_offpolicy.py"],
     "spinup.algos.pytorch.common.layers": [

@@ -52,11 +52,26 @@ def test_training_functions_have_their_signatures_for_type_checkers(repo_root, t
     assert len(lines) == len(names), lines
     for name, line in zip(names, lines, strict=True):
         (shown,) = re.findall(r'Revealed type is "def \((.*)\)', line)
-        given = re.findall(r"(\w+): ", shown)
-        assert given == list(inspect.signature(getattr(spinup, name)).parameters), name
+        own, _, bundle = shown.partition("**options: ")
+        given = re.findall(r"(\w+): ", own) + re.findall(r"'(\w+)'\?: ", bundle)
+        assert sorted(given) == sorted(inspect.signature(getattr(spinup, name)).parameters), name
 
 
 def test_a_wrong_keyword_is_an_error_for_type_checkers(repo_root, tmp_path):
     source = "from spinup import ppo_pytorch\nppo_pytorch(lambda: None, gama=0.9)\n"
     (line, *_) = checked(repo_root, tmp_path, source)
     assert 'error: Unexpected keyword argument "gama"' in line
+
+
+def test_type_checkers_know_the_shared_arguments(repo_root, tmp_path):
+    source = (
+        "from spinup import dqn_pytorch, ppo_pytorch, sac_tf1\n"
+        "ppo_pytorch('CartPole-v1', num_envs=4, vector='async', on_epoch=None)\n"
+        "dqn_pytorch('CartPole-v1', updates_per_step=0.5, compile='graph', resume=True)\n"
+        "sac_tf1('Pendulum-v1', updates_per_step=1, save_best=True)\n"
+        "ppo_pytorch('CartPole-v1', vector='parallel')\n"
+        "ppo_pytorch('CartPole-v1', compile=True)\n"
+        "sac_tf1('Pendulum-v1', num_env=4)\n"
+    )
+    lines = [line for line in checked(repo_root, tmp_path, source) if ": error:" in line]
+    assert [line.split(":")[1] for line in lines] == ["5", "6", "7"], lines

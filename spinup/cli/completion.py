@@ -20,6 +20,7 @@ from spinup.cli.main import TOOLS
 from spinup.cli.parsers import command_parser, command_table
 from spinup.cli.templates import template
 from spinup.policies.activations import ACTIVATIONS
+from spinup.runs.arguments import options
 from spinup.runs.arguments.table import ARGUMENTS
 from spinup.utils.errors import SpinupError
 from spinup.utils.importing import import_named
@@ -98,6 +99,8 @@ def _signature(module: str, name: str) -> list[str]:
     found = [n for n in (tree.body if tree else []) if isinstance(n, ast.FunctionDef)]
     function = next(n for n in found if n.name == name)
     named = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+    for node in ast.walk(function.args.kwarg or ast.arg("")):  # Unpack[BUNDLE]
+        named += options.names(node.id) if isinstance(node, ast.Name) else []
     return [n + (":" if n in ARGUMENTS and {} in ARGUMENTS[n].domain else "") for n in named]
 
 

@@ -1,13 +1,12 @@
 """Averaging and broadcasting torch gradients and parameters over processes, as flat buffers."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from spinup.parallel.mpi import Shards, allreduce, broadcast, num_procs
+from spinup.parallel.mpi import allreduce, broadcast, num_procs
 
 
 def setup_pytorch_for_mpi() -> None:
@@ -65,11 +64,3 @@ def unflatten(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Te
     """Split a vector into tensors shaped like those in `like`."""
     pieces = flat.split([t.numel() for t in like])
     return [piece.view_as(t) for piece, t in zip(pieces, like, strict=True)]
-
-
-def shard_mean(parts: Sequence[torch.Tensor], shards: Shards) -> torch.Tensor:
-    """Average one vector per local shard over all shards, in shard order."""
-    if shards.count == 1:
-        return parts[0]
-    arrays: list[np.ndarray[Any, Any]] = [p.detach().cpu().numpy() for p in parts]
-    return torch.as_tensor(shards.mean(arrays)).to(parts[0].device)

@@ -21,7 +21,6 @@ import math
 import sys
 import time
 import traceback
-import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -32,7 +31,7 @@ from gymnasium import spaces
 from threadpoolctl import threadpool_limits
 
 from spinup import __version__, registry
-from spinup.envs.make_streams import make_streams, one_env
+from spinup.envs.make_streams import make_streams
 from spinup.envs.spaces import check_spaces
 from spinup.parallel.mpi import (
     Shards,
@@ -89,10 +88,10 @@ class Run:
             from spinup.runs.resuming import Scalar
 
             self.track(best=Scalar(-math.inf))  # the highest return so far
-        self._signals = Signals()
-        self._bar: Any = None
-        self._test_env: Any = None
-        self.test_kept: Any = None  # what the test environment keeps between test episodes,
+        self.signals = Signals()
+        self.bar: Any = None
+        self.test_env: Any = None  # the environment of test episodes,
+        self.test_kept: Any = None  # what it keeps between them,
         self.test_state: dict[str, Any] | None = None  # and what a resumed run's had kept
         self._saved_steps = 0
         self.closers: list[Callable[[], Any]] = []  # called at the end, the last one first
@@ -111,6 +110,7 @@ class Run:
         from spinup.envs.first_steps import check_first_steps
         from spinup.runs.diagnostics import open_diagnostics
         from spinup.runs.storage.directory import is_of_this_job, sign_for_this_job
+        from spinup.runs.storage.policies import save_env
         from spinup.utils.memory import keep_freed_memory
 
         config = self.config
@@ -131,7 +131,7 @@ class Run:
             from spinup.runs.resuming import load_into
 
             saved, where = load_into(self, Path(str(output_dir)))
-        self._saved = saved
+        self.saved = saved
         self._choose_device()
         self.shards = Shards(config["shards"])
         if self.shards.count > 1 and not self.row.mpi:
@@ -168,35 +168,28 @@ class Run:
         self._limit_threads()
         keep_freed_memory()
         self.save_config()
-        self._save_env()
+        env = self.streams[0].local_env
+        if proc_id() == 0 and env is not None and not (self.output_dir / "vars.pkl").exists():
+            save_env(self.logger, env)  # before its first reset
         check_first_steps(self.streams, self.env_record["class"].rpartition(":")[2])
         seed_globals(self.seeds.integer("global"))
-        self._signals.catch(self._stop_soon)
-        self.closers.append(self._signals.release)
+        self.signals.catch(self._stop_soon)
+        self.closers.append(self.signals.release)
         if config["progress"] and proc_id() == 0:
-            self._show_bar(0 if saved is None else saved["total_steps"])
+            from spinup.runs.progress import ProgressBar
+
+            done = 0 if saved is None else saved["total_steps"]
+            self.bar = ProgressBar(self.planned_steps, enabled=True, initial=done)
+            self.closers.append(self.bar.close)
         self.start_time = self._saved_time = time.monotonic()
         if resume:
             where_from = "its beginning: it has no checkpoint yet" if saved is None else f"{where}"
             self.logger.log(f"Resuming {self.output_dir} from {where_from}.")
 
-    def _save_env(self) -> None:
-        """Pickle the environment before its first reset, for user code that reads `vars.pkl`."""
-        env = self.streams[0].local_env
-        if proc_id() == 0 and env is not None and not (self.output_dir / "vars.pkl").exists():
-            from spinup.runs.storage.policies import save_env
-
-            save_env(self.logger, env)
-
     def _choose_device(self) -> None:
         """Check that the configured device exists; implemented by backends."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         stopped = isinstance(error, StopTraining)
         try:
             if stopped:
@@ -213,30 +206,17 @@ class Run:
             text = "".join(traceback.format_exception(kind, error, trace))
             abort(f"Rank {proc_id()} of {num_procs()} left its run:\n{text}", 1)
         if error is None or stopped:
-            self._signals.leave()
+            self.signals.leave()
 
     def _close(self) -> None:
         for close in reversed(self.closers):
             close()
         self.closers = []
 
-    @property
-    def resuming(self) -> bool:
-        """Whether a checkpoint has yet to be restored."""
-        return self._saved is not None
-
-    def stop_requested(self) -> bool:
-        """Return whether the run was asked to stop; called before every step."""
-        return self._signals.poll()
-
     def _stop_soon(self) -> None:
         """Called by the signal handler: do not wait forever for environments in other processes."""
         for streams in self.streams:
             streams.stop_soon()
-
-    def agree_on_signal(self) -> None:
-        """Tell every process which signal stops the run."""
-        self._signals.agree()
 
     def _limit_threads(self) -> None:
         limits = threadpool_limits(self.num_threads)
@@ -338,20 +318,7 @@ class Run:
     @property
     def planned_steps(self) -> int:
         """The number of environment steps in the whole run."""
-        steps: int = self.config["epochs"] * self.config["steps_per_epoch"]
-        return steps
-
-    def make_test_env(self) -> Any:
-        """Return the environment for test episodes, which is created only once."""
-        if self._test_env is None:
-            from spinup.envs.keeping import Kept
-
-            self._test_env = one_env(self.config["env_fn"])
-            self.test_kept = Kept(self._test_env)
-            fault = self.test_kept.restore(self.test_state)
-            if fault:
-                self.logger.log(f"The test environment starts anew: {fault}.", "yellow")
-        return self._test_env
+        return int(self.config["epochs"] * self.config["steps_per_epoch"])
 
     def evaluating(self) -> AbstractContextManager[None]:
         """Return a context for test episodes; backends put the networks in evaluation mode."""
@@ -365,11 +332,11 @@ class Run:
 
     def epochs(self) -> Iterator[int]:
         """Yield the number of each remaining epoch; save after an epoch if a save is due."""
-        if self._saved is not None:
+        if self.saved is not None:
             from spinup.runs.resuming import restore
 
-            restore(self, self._saved)
-            self._saved = None
+            restore(self, self.saved)
+            self.saved = None
         elif self.config["resume"]:
             self.logger.load_state_dict(None)
         last = self.config["epochs"] - 1
@@ -383,7 +350,7 @@ class Run:
                 rollout.clear()
             elapsed = time.monotonic() - self._saved_time
             due = epoch % self.config["save_freq"] == 0 or epoch == last
-            if self._signals.received is not None and epoch < last and num_procs() == 1:
+            if self.signals.received is not None and epoch < last and num_procs() == 1:
                 raise StopTraining
             if due or any_process(elapsed > _CHECKPOINT_SECONDS):
                 self.save()
@@ -394,17 +361,6 @@ class Run:
     def seconds(self) -> float:
         """Return the training time so far in seconds, including time before a stop."""
         return time.monotonic() - self.start_time
-
-    def _show_bar(self, initial: int) -> None:
-        from spinup.runs.progress import ProgressBar
-
-        self._bar = ProgressBar(self.planned_steps, enabled=True, initial=initial)
-        self.closers.append(self._bar.close)
-
-    def show_progress(self, average: float) -> None:
-        """Update the progress bar, if there is one."""
-        if self._bar is not None:
-            self._bar.update(self.total_steps, average, self.epoch)
 
     def after_row(self, row: dict[str, Any]) -> None:
         """Keep the best policy and call the user's `on_epoch`, if the run asks for them."""

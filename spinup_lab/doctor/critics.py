@@ -1,11 +1,12 @@
 """Rules that use the saved networks on replayed data (C6 to C8, C19 to C24, C26, C28, C29).
 
 The networks are the library's own classes, rebuilt from JSON and safetensors. Targets are computed
-here once more, by the formulas of the papers, and compared with what the critics have learned.
+once more, by the algorithm's own function, and compared with what the critics have learned.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -44,6 +45,8 @@ class _Nets:
         torch.manual_seed(0)
         ac, targ = saved.network(), saved.network(target=True)
         self.net, self.targ = (ac.net, targ.net) if run.algo == "her" else (ac, targ)
+        name = f"spinup.algos.pytorch.{run.base}.{run.base}"
+        self.algorithm: Any = importlib.import_module(name)
         self.inputs = ac.inputs if run.algo == "her" else lambda x: x
         self.run, self.torch = run, torch
         index = np.random.default_rng(0).integers(total, size=_ROWS)
@@ -67,31 +70,32 @@ class _Nets:
         temperature = self.run.saved.tracked.get("temperature")
         return float(temperature["log_alpha"].exp()) if temperature else 0.0
 
-    def next_values(self, obs2: Any) -> Any:
-        """Return the value of the next observation in the target of the critics."""
-        torch, run, net, targ = self.torch, self.run, self.net, self.targ
-        if run.base == "dqn":
-            chooser = net if run.setting("double_q", True) else targ
-            return self.q(targ, obs2, chooser.q(obs2).argmax(-1))[0]
-        if run.base == "sac" and self.discrete:
-            pi, _ = net.pi(obs2)
-            q = torch.min(targ.q1(obs2), targ.q2(obs2))
-            return (pi.probs * (q - self.alpha * pi.logits)).sum(-1)
-        if run.base == "sac":
-            act, logp = net.pi(obs2)
-            return torch.min(*self.q(targ, obs2, act)) - self.alpha * logp
-        act = self.smoothed(obs2) if run.base == "td3" else targ.pi(obs2)
-        q = self.q(targ, obs2, act)
-        return q[0] if len(q) == 1 else torch.min(*q)
+    def targets(self, gamma: float, **changes: Any) -> Any:
+        """Return what the critics learn, by the algorithm's own `compute_target`.
 
-    def smoothed(self, obs2: Any) -> Any:
-        """Return TD3's target actions, with clipped noise."""
-        act, actor = self.targ.pi(obs2), self.targ.pi
-        noise = self.run.number("target_noise", 0.2) * self.torch.randn_like(act)
-        clip = self.run.number("noise_clip", 0.5)
-        act = act + noise.clamp(-clip, clip) * actor.act_limit
-        low, high = actor.act_center - actor.act_limit, actor.act_center + actor.act_limit
-        return self.torch.clamp(act, low, high)
+        `changes` replaces fields of the batch.
+        """
+        rows, run = self.batch, self.run
+        names = [name for name in ("rew", "done", "discount") if name in rows]
+        batch: dict[str, Any] = {name: rows[name].float() for name in names}
+        batch.update(obs2=self.obs(rows, "obs2"), **changes)
+        options: dict[str, Any] = {}
+        if run.base == "dqn":
+            options["double_q"] = run.setting("double_q", True)
+        elif run.base == "sac":
+            options["alpha"] = self.alpha
+        elif run.base == "td3":
+            options.update(self.smoothing())
+        self.torch.manual_seed(0)  # the same noise in every call
+        return self.algorithm.compute_target(self.net, self.targ, batch, gamma, **options)
+
+    def smoothing(self) -> dict[str, Any]:
+        """Return the arguments of TD3's target policy smoothing."""
+        from spinup.algos.pytorch.common.qnets import action_limits
+
+        run, limits = self.run, action_limits(self.net.action_space, "cpu")
+        noise = {"target_noise": run.number("target_noise", 0.2)}
+        return {**noise, "noise_clip": run.number("noise_clip", 0.5), "limits": limits}
 
     def greedy(self, obs: Any) -> Any:
         """Return the actions of a policy for a Box, without noise."""
@@ -120,8 +124,8 @@ class _Backup:
         nets = _nets(run)
         rows = nets.batch
         with nets.torch.no_grad():
-            nets.torch.manual_seed(0)
-            after = nets.next_values(nets.obs(rows, "obs2"))
+            target = nets.targets(run.number("gamma"))
+            after = nets.targets(1.0, rew=0.0, done=0.0, discount=1.0)
             q = nets.q(nets.net, nets.obs(rows), rows["act"])
         self.q = np.stack([x.numpy() for x in q]).astype(float)  # (critics, B)
         self.after = after.numpy().astype(float)
@@ -129,7 +133,7 @@ class _Backup:
         self.done = rows["done"].numpy().astype(bool)
         gamma = np.full(len(self.rew), run.number("gamma"))
         self.discount = rows["discount"].numpy().astype(float) if "discount" in rows else gamma
-        self.target = self.rew + self.discount * ~self.done * self.after
+        self.target = target.numpy().astype(float)
         self.error = self.q - self.target
         self.huber = run.base == "dqn" and run.setting("loss", "huber") == "huber"
         logged = run.column("LossQ")[: run.saved.rows][-3:]
@@ -238,7 +242,9 @@ def c28_other_targets(run: Record) -> Iterator[Finding]:
             act, logp = nets.net.pi(obs2)
             bonus = -nets.alpha * logp
         else:
-            act, bonus = nets.smoothed(obs2), torch.zeros(len(obs2))
+            noise, clip, limits = nets.smoothing().values()
+            act = nets.algorithm.smoothed_action(nets.targ, obs2, noise, clip, *limits)
+            bonus = torch.zeros(len(obs2))
         q1, q2 = nets.q(nets.targ, obs2, act)
     others = {
         "the larger of the two critics": torch.max(q1, q2) + bonus,

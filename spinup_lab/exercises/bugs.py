@@ -21,6 +21,7 @@ from spinup_lab.bugs.mutants import healthy_source
 from spinup_lab.exercises import content, recorded
 from spinup_lab.exercises.exercise import (
     CANNOT_JUDGE,
+    PARTS,
     WRONG,
     Check,
     Exercise,
@@ -297,13 +298,13 @@ class Excerpt:
 
 def excerpt(source: str, module: str, name: str, edits: Sequence[tuple[str, str]] = ()) -> Excerpt:
     """Take one function or class out of the source of a module, and edit it."""
-    tree = ast.parse(source)
-    node = next(
-        node
+    tree, names = ast.parse(source), (*PARTS.get(name, ()), name)
+    text = source.splitlines()
+    code = "\n\n\n".join(
+        "\n".join(text[_first_line(node) - 1 : node.end_lineno])
         for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in names
     )
-    code = "\n".join(source.splitlines()[_first_line(node) - 1 : node.end_lineno])
     for old, new in edits:
         code = code.replace(old, new)
     used = {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}
@@ -314,7 +315,7 @@ def excerpt(source: str, module: str, name: str, edits: Sequence[tuple[str, str]
             if other.names:
                 lines.append(ast.unparse(other))
         elif isinstance(other, (ast.FunctionDef, ast.ClassDef)):
-            if other.name in used and other.name != name:
+            if other.name in used and other.name not in names:
                 local.append(other.name)
         elif isinstance(other, ast.Assign):
             targets = [t for target in other.targets for t in ast.walk(target)]

@@ -288,7 +288,14 @@ class Exercise(Task):
 
     def solution(self) -> str:
         """Return the library's own source, and what else is worth reading beside it."""
-        return "\n\n".join(source_of(place) for place in (self.reference, *self.shown))
+        module, _, name = self.reference.partition(":")
+        parts = [f"{module}:{part}" for part in PARTS.get(name, ())]
+        known = [
+            part
+            for part in parts
+            if hasattr(importlib.import_module(module), part.partition(":")[2])
+        ]
+        return "\n\n".join(source_of(place) for place in (*known, self.reference, *self.shown))
 
 
 def docstring(text: str) -> str:
@@ -306,6 +313,11 @@ def loss_only(function: Callable[..., Any], case: Case) -> Any:
     """An `Exercise.call` for a function that may return its loss with or without other things."""
     result = plain(function, case)
     return result[0] if isinstance(result, tuple) and result else result
+
+
+# Functions that an exercise writes, and the library's parts of them: the function with a fault may
+# be such a part, so both are shown and both can be mended.
+PARTS = {"compute_loss_q": ("compute_target",)}
 
 
 def resolve(place: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spinup_lab.exercises.comparing import equal_leaves, same
-from spinup_lab.exercises.exercise import Exercise, Wrong, resolve
+from spinup_lab.exercises.exercise import PARTS, Exercise, Wrong, resolve
 from spinup_lab.exercises.outcomes import Outcome, outcomes
 
 MOST_CASES = 0.8  # share of the cases in which an answer must equal a known mistake
@@ -52,7 +52,11 @@ class _Text(importlib.abc.InspectLoader):
 def _edited(exercise: Exercise, wrong: Wrong) -> Callable[..., Any]:
     """Return a function (or class) whose source differs from the reference's by some edits."""
     reference = inspect.unwrap(resolve(exercise.reference))
-    source = textwrap.dedent(inspect.getsource(reference))
+    home = inspect.getmodule(reference)
+    parts = [
+        getattr(home, name) for name in PARTS.get(reference.__name__, ()) if hasattr(home, name)
+    ]
+    source = "\n".join(textwrap.dedent(inspect.getsource(x)) for x in (*parts, reference))
     for old, new in wrong.edits:
         if source.count(old) != 1:
             raise ValueError(f"{old!r} occurs {source.count(old)} times in {reference.__name__}")

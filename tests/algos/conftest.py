@@ -118,7 +118,7 @@ def gather():
             device="cpu",
             seeds=Seeds(0),
             explore_rngs=[np.random.default_rng(seed) for _ in shards],
-            stop_requested=lambda: False,
+            signals=SimpleNamespace(poll=lambda: False),
         )
         loop = Loop(run)
         buffer = EpochBuffer(run, loop)

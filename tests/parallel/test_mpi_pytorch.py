@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from spinup.algos.pytorch.common.gradients import shard_mean
 from spinup.parallel import pytorch as mpi_pytorch
 from spinup.parallel.mpi import Shards
-from spinup.parallel.pytorch import flatten, shard_mean, unflatten
+from spinup.parallel.pytorch import flatten, unflatten
 
 
 def test_flatten_and_unflatten_are_inverse():

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinup import SpinupError, registry
+from spinup.runs.arguments import OffPolicyOptions, Unpack
 from spinup.runs.arguments.domains import Kind, Number, OneOf
+from spinup.runs.arguments.options import DEFAULTS
 from spinup.runs.arguments.table import (
     ARGUMENTS,
     check_arguments,
@@ -21,6 +23,7 @@ from spinup.runs.arguments.table import (
     complete_docstring,
     current_call,
     described,
+    opens_a_run,
     training_function,
 )
 
@@ -370,6 +373,24 @@ def test_a_decorated_function_is_the_function_to_every_tool():
     assert inspect.getsource(toy).startswith("@training_function\ndef toy(")
 
 
+def test_a_bundle_of_options_becomes_single_arguments():
+    @training_function(updates_per_step=0.25)
+    def bundled(env_fn=None, *, own: int = 1, **options: Unpack[OffPolicyOptions]):
+        """Do nothing."""
+        return own, options, current_call()
+
+    names = list(inspect.signature(bundled).parameters)
+    assert names == ["env_fn", "own", *DEFAULTS] and "num_envs: " in bundled.__doc__
+    own, options, call = bundled(own=2, num_envs=4.0)
+    assert own == 2 and options == {**DEFAULTS, "updates_per_step": 0.25, "num_envs": 4}
+    assert call.arguments == {"env_fn": None, "own": 2, **options}
+    assert call.defaults["updates_per_step"] == 0.25
+    with pytest.raises(TypeError, match="num_env"):
+        bundled(num_env=3)
+    with pytest.raises(TypeError, match="positional"):
+        bundled(None, 3)
+
+
 def test_a_decorated_function_is_pickled_by_its_name():
     function = registry.load("ppo")
     again = training_function(inspect.unwrap(function))
@@ -388,3 +409,14 @@ def test_a_traceback_shows_the_training_function_and_what_it_called():
         (__file__, "toy", "return env_fn() if env_fn else current_call()"),
         (__file__, "fail", 'raise KeyError("in the middle")'),
     ]
+
+
+def test_only_a_decorated_function_or_a_wrapper_of_one_opens_a_run():
+    import functools
+
+    from spinup import ppo_pytorch
+
+    assert opens_a_run(ppo_pytorch)
+    assert opens_a_run(functools.wraps(ppo_pytorch)(lambda *args: None))
+    assert not opens_a_run(lambda env_fn: env_fn) and not opens_a_run(functools.lru_cache(len))
+    assert not opens_a_run(functools.partial(ppo_pytorch))

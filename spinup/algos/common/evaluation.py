@@ -1,16 +1,24 @@
 """Test episodes: how well the policy does without exploration, measured during training."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup.envs.keeping import Kept
+from spinup.envs.make_streams import one_env
 from spinup.envs.spaces import number
 from spinup.parallel.mpi import proc_id
 from spinup.runs.signals import StopTraining
 
+if TYPE_CHECKING:
+    from spinup.algos.common.loop import Loop
+    from spinup.runs.run import Run
 
-def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str, np.ndarray]:
+
+def play_tests(loop: Loop, get_action: Callable[[Any], Any], n: int) -> dict[str, np.ndarray]:
     """Run `n` episodes for `Loop.evaluate`; return what they measured, one entry per episode.
 
     Off-policy, a signal stops the run between two episodes, and a resumed run repeats them all. An
@@ -21,7 +29,7 @@ def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str,
     if proc_id() != 0:
         return dict.fromkeys(("TestEpRet", "TestEpLen"), np.zeros(0))
     globals_before = run.global_state()  # creating an environment may use them too
-    env = run.make_test_env()
+    env = _environment(run)
     training = getattr(loop.streams, "envs", ())
     shared = any(_same(env, other) for other in training)
     episodes = loop.streams.state_dict() if shared else None
@@ -35,7 +43,7 @@ def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str,
     try:
         with run.evaluating():
             for seed in seeds.tolist():
-                if not loop.on_policy and run.stop_requested():
+                if not loop.on_policy and run.signals.poll():
                     raise StopTraining
                 watched = Watched(env, run.config.get("gamma", 1.0))
                 results.append(loop.test_episode(watched, get_action, seed))
@@ -48,6 +56,17 @@ def play_tests(loop: Any, get_action: Callable[[Any], Any], n: int) -> dict[str,
             loop.streams.load_state_dict(episodes)
         run.set_global_state(globals_before)
     return {name: np.array([r[name] for r in results]) for name in results[0]}
+
+
+def _environment(run: Run) -> Any:
+    """Return the environment for test episodes, which is created only once."""
+    if run.test_env is None:
+        run.test_env = one_env(run.config["env_fn"])
+        run.test_kept = Kept(run.test_env)
+        fault = run.test_kept.restore(run.test_state)
+        if fault:
+            run.logger.log(f"The test environment starts anew: {fault}.", "yellow")
+    return run.test_env
 
 
 def play_test(

@@ -1,6 +1,7 @@
-"""Exploration policies for training: sampled or noisy."""
+"""How off-policy algorithms explore and learn: sampled or noisy policies, and the learner."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -40,3 +41,21 @@ class NoisyPolicy:
         noise *= self.std
         noise += act
         return noise.clip(self.low, self.high)
+
+
+def linear_schedule(start: float, end: float, fraction: float) -> float:
+    """Interpolate from `start` to `end` as `fraction` rises from 0 to 1; constant outside."""
+    return start + (end - start) * min(max(fraction, 0.0), 1.0)
+
+
+class Learner(NamedTuple):
+    """How an off-policy algorithm explores and learns, bound to its networks."""
+
+    policy: Any  # the exploring policy
+    update: Callable[..., Any]  # (batch, gradient steps so far) -> measurements
+    values: tuple[str, ...]  # names of the per-row measurements of an update
+    losses: tuple[str, ...]  # names of the measurements taken once per update
+    target: Callable[..., Any] | None = None  # batch -> what the critics learn to predict, (B,)
+    begin_step: Callable[[int], None] = lambda t: None  # called with the steps taken so far
+    columns: Callable[[int], dict[str, float]] = lambda t: {}  # additional columns for the log
+    optimizers: tuple[Any, ...] = ()  # optimizers whose learning rates a schedule may change

@@ -3,27 +3,6 @@
 It works the same way for one environment or many, one shard or many, on-policy or off-policy: the
 algorithm acts, steps and stores, and follows its pseudocode when an episode or an epoch ends.
 
-    loop = Loop(run)                                # on-policy
-    for epoch in run.epochs():
-        for _ in loop.steps():
-            a, v, logp = loop.act(policy)
-            o, a, r, o2, d = loop.step(a)
-            buffer.store(o, a, r, v, logp)
-            for path in loop.paths:                 # the paths that ended with this step
-                buffer.finish_path(path.i, path.last_obs)
-        ...
-        loop.log(info)
-
-    loop = Loop(run, ("QVals",), ("LossPi", "LossQ"))   # off-policy
-    for epoch in run.epochs():
-        for t in loop.steps():
-            a = loop.act(policy, start_steps)
-            buffer.store_many(*loop.step(a))
-            for batch in loop.sample(buffer, loop.updates_due(...), batch_size):
-                loop.record(update(batch))
-        loop.evaluate(get_action, num_test_episodes)
-        loop.log()
-
 A process's shards take turns: each takes all its steps of an epoch before the next one starts.
 The loop is part of the checkpoint, so a run that was stopped between two steps continues with the
 next step.
@@ -75,9 +54,17 @@ class Loop:
             shows their average, standard deviation, maximum and minimum.
         losses: names of the quantities that an update measures once; the log shows their average
             over the epoch.
+        target: function of a batch that returns what the critics learn to predict, one number per
+            row, for `diagnostics.txt`.
     """
 
-    def __init__(self, run: Run, values: Sequence[str] = (), losses: Sequence[str] = ()):
+    def __init__(
+        self,
+        run: Run,
+        values: Sequence[str] = (),
+        losses: Sequence[str] = (),
+        target: Callable[..., Any] | None = None,
+    ):
         self.run, self.values, self.losses = run, tuple(values), tuple(losses)
         self.on_policy = run.row.on_policy
         self.shard = 0  # which of this process's shards is taking its turn
@@ -97,6 +84,7 @@ class Loop:
         self._joined: dict[str, list[Any]] = {name: [] for name in self._measured}
         self._tests: dict[str, np.ndarray] = {}
         # What `diagnostics.txt` describes:
+        self.target = target
         self.buffer: Any = None  # the epoch's data (on-policy)
         self.tested: list[Any] = []  # the epoch's test episodes
         self.deaths = 0  # number of episodes that terminated (off-policy)
@@ -117,13 +105,13 @@ class Loop:
             if self.on_policy and self._rows[self.shard] == 0:
                 self._changed = True  # every shard starts its epoch with `policy.begin`
             while self._rows[self.shard] < self._rows_per_epoch and not interrupted:
-                if run.stop_requested():
+                if run.signals.poll():
                     interrupted = True
                 else:
                     yield self.t
         # A signal may reach only one process, but all processes must save together.
         if any_process(interrupted):
-            run.agree_on_signal()
+            run.signals.agree()
             raise StopTraining
 
     def act(self, policy: Policy, start_steps: int = 0) -> Any:
@@ -311,7 +299,8 @@ class Loop:
 
             write_row(self, ended)
         self._tests, self.tested, self.deaths = {}, [], 0
-        run.show_progress(average)
+        if run.bar is not None:
+            run.bar.update(run.total_steps, average, run.epoch)
         run.after_row(row)
 
     def total_steps(self) -> int:

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup.algos.common.returns import gae
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, gae
 from spinup.parallel.mpi import mpi_statistics_scalar
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from spinup.envs.spaces import act_dtype, stored_dtype
 from spinup.utils.errors import SpinupError
-from spinup.utils.memory import check_memory, size_text
 
 if TYPE_CHECKING:
     from spinup.runs.storage.arrays import Piece
@@ -53,6 +52,8 @@ class Ring:
                 for name, (shape, _) in fields.items()
             }
         except (MemoryError, ValueError):  # more than is available, or than NumPy can index
+            from spinup.utils.memory import size_text
+
             raise SpinupError(
                 f"a replay buffer of {size} {self.rows_are} needs {size_text(nbytes)} of memory, "
                 "more than this machine has: use a smaller replay_size"
@@ -302,6 +303,8 @@ def ring_for(run: Any) -> Callable[[int, Mapping[str, Field]], Ring]:
 
 def announce(run: Any, planned: int, nbytes: int) -> None:
     """Check that a run's replay buffer of `planned` transitions fits; say so if it is large."""
+    from spinup.utils.memory import check_memory, size_text
+
     what = f"a replay buffer of {planned} transitions"
     check_memory(what, nbytes)
     if nbytes >= _LARGE_BYTES:

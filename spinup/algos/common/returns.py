@@ -51,3 +51,10 @@ def gae(
     adv = discount_cumsum(delta, gamma * lam)
     ret = discount_cumsum(np.append(rew, last_val), gamma)[:-1]
     return adv, ret
+
+
+def combined_shape(length: int | None, shape: Any = None) -> tuple[Any, ...]:
+    """Return a buffer's shape: `length` entries of `shape` (None, an int or a tuple)."""
+    if shape is None:
+        return (length,)
+    return (length, shape) if np.isscalar(shape) else (length, *shape)

@@ -1,11 +1,13 @@
-"""The data that an on-policy algorithm collects in one epoch, as NumPy arrays."""
+"""The data that an on-policy algorithm collects in one epoch, and minibatches of it."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.common.returns import discount_cumsum, gae
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
+from spinup.parallel.mpi import Shards, most
 
 
 class Path(NamedTuple):
@@ -89,6 +91,26 @@ class Rollout:
             self.earlier[i] = 0.0
         self._start[i] = self.t
 
+    @property
+    def last_obs(self) -> list[np.ndarray]:
+        """The observations to bootstrap from, of the paths that were truncated."""
+        return [path.last_obs for path in self.paths if path.last_obs is not None]
+
+    def after(self, last_vals: np.ndarray) -> list[float]:
+        """Return the value after each path: 0 if the episode terminated, else V(last_obs)."""
+        remaining = iter(last_vals.tolist())
+        return [0.0 if path.last_obs is None else next(remaining) for path in self.paths]
+
+    def advantages(
+        self, val: np.ndarray, after: list[float], reward_scale: float, gamma: float, lam: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the GAE-lambda advantages and rewards-to-go of all paths, (steps, num_envs)."""
+        adv, ret = np.zeros(self.rew.shape), np.zeros(self.rew.shape)
+        for path, last_val in zip(self.paths, after, strict=True):
+            rew = self.rew[path.rows] * reward_scale
+            adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
+        return adv, ret
+
     def discounted_returns(self, gamma: float) -> np.ndarray:
         """Return r_t + gamma r_(t-1) + ... for every step, back to the start of its episode.
 
@@ -151,3 +173,64 @@ class Rollout:
             Path(i, start, stop, obs, end or not new) for i, start, stop, end, obs in state["paths"]
         ]
         self.earlier[:] = state["earlier"] if new else 0.0
+
+
+class EpochBuffer:
+    """An epoch's steps: one rollout per local shard; `store` writes to the active shard's."""
+
+    def __init__(self, run: Any, loop: Any):
+        self.loop, self.shards, self.device = loop, run.shards, run.device
+        loop.buffer = self
+        steps = run.steps_per_shard // loop.num_envs
+        self.rollouts = run.rollouts = [Rollout(streams, steps) for streams in run.streams]
+
+    def store(
+        self, obs: np.ndarray, act: np.ndarray, rew: np.ndarray, val: Any = None, logp: Any = None
+    ) -> None:
+        """Append one step of every environment."""
+        loop = self.loop
+        self.rollouts[loop.shard].store(obs, act, rew, val, logp, loop.took)
+
+    def finish_path(self, i: int, last_obs: np.ndarray | None) -> None:
+        """End environment i's path at the last stored step.
+
+        `last_obs` is None if the episode terminated: no reward follows. If the path was truncated,
+        V(last_obs) estimates the rewards that would have followed.
+        """
+        self.rollouts[self.loop.shard].finish_path(i, last_obs, i in self.loop.ended)
+
+    def keep(self, batches: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the epoch's batches as they are now for `diagnostics.txt`: `adv` not normalized."""
+        self.batches = [dict(batch) for batch in batches]
+
+    def return_sums(self, gamma: float) -> list[np.ndarray]:
+        """Return each shard's count, sum and sum of squares of its discounted returns so far."""
+        sums = []
+        for rollout in self.rollouts:
+            x = rollout.discounted_returns(gamma)
+            sums.append(np.array([len(x), x.sum(), np.square(x).sum()]))
+        return sums
+
+
+def minibatches(
+    batches: list[dict[str, Any]], passes: int, size: int | None, rngs: Any, shards: Shards
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield each gradient step's data: the whole batch or shuffled minibatches, `passes` times.
+
+    `batches` contains one batch per local shard. Each is shuffled with its own RNG and split into
+    the same number of nearly equal parts. A minibatch has about `size` rows over all shards, and at
+    least one row of each.
+    """
+    if size is not None:
+        rows = float(shards.sum([np.array(float(len(b["obs"]))) for b in batches]))
+        fewest = -most(-min(len(b["obs"]) for b in batches))
+        count = min(max(1, -int(-rows // size)), fewest)
+    for _ in range(passes):
+        if size is None:
+            yield batches
+            continue
+        orders = [rng.permutation(len(b["obs"])) for rng, b in zip(rngs, batches, strict=True)]
+        for piece in zip(*(np.array_split(order, count) for order in orders), strict=True):
+            yield [
+                {k: x[rows] for k, x in b.items()} for rows, b in zip(piece, batches, strict=True)
+            ]

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 from spinup.runs.arguments.domains import Domain, Kind, Number, OneOf, hint
+from spinup.runs.arguments.options import expanded
 from spinup.utils.errors import SpinupError
 from spinup.utils.toml import parse_toml
 
@@ -33,10 +34,6 @@ class Argument(NamedTuple):
     text: str = ""
 
 
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
 _FRACTION = Number(0, 1)
 _ANY = Number()  # 0 is allowed: a learning rate of 0 freezes a network
 _LIMIT = Number(endless=True)
@@ -45,7 +42,7 @@ _COUNT_OR_NONE = Number(1, whole=True, words=(None,))
 _FROM_ZERO = Number(0, whole=True)
 _LIMIT_OR_NONE = Number(0, above=True, endless=True, words=(None,))
 _SWITCH = OneOf((True, False))
-_DICT = Kind(_is_dict, "a dict")
+_DICT = Kind(lambda x: isinstance(x, Mapping), "a dict")
 
 _DOMAINS: Mapping[str, Domain] = {
     # the experiment
@@ -195,26 +192,42 @@ class Call(NamedTuple):
 _RUNNING: ContextVar[Call] = ContextVar("spinup_training_function")
 
 
-def training_function(function: F) -> F:
+@overload
+def training_function(function: F, /) -> F: ...
+@overload
+def training_function(**defaults: Any) -> Callable[[F], F]: ...
+def training_function(function: Any = None, /, **defaults: Any) -> Any:
     """Decorate a training function: pass its arguments to the run and complete its docstring.
 
     The docstring's `Args:` section describes only arguments specific to the algorithm. The others
     are added from the table, in the order of the signature. Integers may be passed as floats, such
-    as 1e6.
+    as 1e6. The signature may end in a bundle of shared arguments (`options.py`); `defaults` are
+    those in which the function differs from the bundle.
     """
-    signature = inspect.signature(function)
+    if function is None:
+        return functools.partial(_decorated, defaults=defaults)
+    return _decorated(function, defaults)
+
+
+def _decorated(function: F, defaults: Mapping[str, Any]) -> F:
+    signature = expanded(function, defaults)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return _call(function, signature, args, kwargs)
 
+    wrapper.__signature__ = signature  # type: ignore[attr-defined]
     wrapper.__doc__ = complete_docstring(function.__doc__, signature)
     return cast(F, wrapper)
 
 
-def opens_a_run(function: Callable[..., Any]) -> bool:
-    """Return whether a training function is decorated: its run checks and announces itself."""
-    return hasattr(function, "__wrapped__")
+def opens_a_run(function: Any) -> bool:
+    """Return whether a function, or one that it wraps, is decorated: its run announces itself."""
+    while function is not None:
+        if getattr(function, "__code__", None) in _decorated.__code__.co_consts:
+            return True  # the code of `wrapper`
+        function = getattr(function, "__wrapped__", None)
+    return False
 
 
 def current_call() -> Call:

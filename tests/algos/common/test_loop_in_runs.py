@@ -69,7 +69,7 @@ def learn(in_run, tmp_path):
             def passed(what):
                 seen[what] += 1
                 if (what, seen[what]) == stop:
-                    run._signals.received = signal.SIGINT
+                    run.signals.received = signal.SIGINT
 
             def get_action(o):
                 passed("test")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from spinup.algos.common.exploration import linear_schedule
 from spinup.algos.common.returns import discount_cumsum, gae
-from spinup.algos.common.schedules import linear_schedule
 
 numbers = st.floats(-100, 100)
 fractions = st.floats(0, 1)

@@ -72,7 +72,7 @@ def gather_epoch(loop, policy, stop_after=None):
     """The rest of an epoch, as an on-policy algorithm gathers it; asked to stop on the way."""
     rows = 0
     if rows == stop_after:
-        loop.run._signals.received = signal.SIGINT
+        loop.run.signals.received = signal.SIGINT
     for _ in loop.steps():
         rollout = loop.run.rollouts[loop.shard]
         a, v, logp = loop.act(policy)
@@ -82,7 +82,7 @@ def gather_epoch(loop, policy, stop_after=None):
             rollout.finish_path(path.i, path.last_obs)
         rows += 1
         if rows == stop_after:
-            loop.run._signals.received = signal.SIGINT
+            loop.run.signals.received = signal.SIGINT
     finished = [streams.pop_finished() for streams in loop.run.streams]
     for rollout, (ep_rets, ep_lens) in zip(loop.run.rollouts, finished, strict=True):
         rollout.ep_rets, rollout.ep_lens = ep_rets, ep_lens

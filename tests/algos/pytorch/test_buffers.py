@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spinup.algos.pytorch.common.path_buffer import PathBuffer
+from spinup.algos.pytorch.common.advantages import PathBuffer
 
 
 def standardized(x):

@@ -1,6 +1,7 @@
 """The columns of `diagnostics.txt` that describe networks, against numbers computed otherwise."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +33,7 @@ OBS, TWO, BOX = Box(-1, 1, (3,)), Discrete(2), Box(-2.0, 2.0, (2,))
 GAMMA, ALPHA = 0.9, 0.3
 
 
-def gauges(ac, targ, space, **config):
+def gauges(ac, targ, space, target=None):
     temperature = sac_core.Temperature(ALPHA)
     tracked = {"ac_targ": targ, "temperature": temperature}
     if not hasattr(ac, "q1") or not hasattr(targ, "q1") or hasattr(targ, "pi"):
@@ -41,7 +42,8 @@ def gauges(ac, targ, space, **config):
         ac=ac,
         tracked=tracked,
         row=SimpleNamespace(on_policy=False),
-        config={"gamma": GAMMA, **config},
+        config={"gamma": GAMMA},
+        loop=SimpleNamespace(target=target),
         device=torch.device("cpu"),
         action_space=space,
     )
@@ -67,52 +69,52 @@ def other(ac, *parts):
     return targ
 
 
-def dqn_loss(ac, targ, batch, **config):
-    return dqn.compute_loss_q(ac, targ, batch, GAMMA, loss="squared", **config)[0]
-
-
-def ddpg_loss(ac, targ, batch):
-    return ddpg.compute_loss_q(ac, targ, batch, GAMMA)[0]
-
-
-def td3_loss(ac, targ, batch):
-    low, high = (torch.tensor(x) for x in (BOX.low, BOX.high))
-    return td3.compute_loss_q(ac, targ, batch, GAMMA, 0.0, 0.5, (low, high))[0]
-
-
-def sac_loss(ac, targ, batch):
-    return sac.compute_loss_q(ac, targ, batch, GAMMA, ALPHA)[0]
+LIMITS = tuple(torch.tensor(x) for x in (BOX.low, BOX.high))
+NOISE = {"target_noise": 0.2, "noise_clip": 0.5, "limits": LIMITS}
 
 
 @pytest.mark.parametrize(
-    "cls, space, parts, loss, config",
+    "module, core, space, parts, options",
     [
-        (dqn_core.MLPQNetwork, TWO, (), dqn_loss, {"double_q": True}),
-        (dqn_core.MLPQNetwork, TWO, (), dqn_loss, {"double_q": False}),
-        (ddpg_core.MLPActorCritic, BOX, (), ddpg_loss, {}),
-        (td3_core.MLPActorCritic, BOX, (), td3_loss, {}),
-        (sac_core.MLPActorCritic, BOX, ("q1", "q2"), sac_loss, {}),
-        (sac_core.MLPActorCritic, TWO, ("q1", "q2"), sac_loss, {}),
+        (dqn, dqn_core, TWO, (), {"double_q": True}),
+        (dqn, dqn_core, TWO, (), {"double_q": False}),
+        (ddpg, ddpg_core, BOX, (), {}),
+        (td3, td3_core, BOX, (), NOISE),
+        (sac, sac_core, BOX, ("q1", "q2"), {"alpha": ALPHA}),
+        (sac, sac_core, TWO, ("q1", "q2"), {"alpha": ALPHA}),
     ],
 )
-def test_targets_are_those_of_the_algorithm(cls, space, parts, loss, config):
+def test_targets_are_those_of_the_algorithm(module, core, space, parts, options):
     torch.manual_seed(0)
+    cls = getattr(core, "MLPActorCritic", None) or core.MLPQNetwork
     ac = cls(OBS, space, hidden_sizes=(8,))
     targ, batch = other(ac, *parts), some_batch(space)
-    gauge = gauges(ac, targ, space, **config)
-    torch.manual_seed(1)  # SAC's sampled actions
+    gauge = gauges(
+        ac, targ, space, partial(module.compute_target, ac, targ, gamma=GAMMA, **options)
+    )
+    loss = {"loss": "squared"} if module is dqn else {}
     with torch.no_grad():
-        q, backup = gauge.values_and_targets(batch)
+        torch.manual_seed(1)  # the noise of TD3 and SAC
+        q, backup = gauge.values_and_targets(batch, batch["obs"])
         torch.manual_seed(1)
-        expected = loss(ac, targ, batch, **config)
+        expected = module.compute_loss_q(ac, targ, batch, GAMMA, **options, **loss)[0]
+        torch.manual_seed(1)
         found = gauge._of_batch(batch)
     assert torch.allclose((q - backup).square().mean(-1).sum(), expected, rtol=1e-5)
-    if space is TWO or loss is not sac_loss:  # the same actions again
-        assert math.isclose(found["TargMean"], backup.mean(), rel_tol=1e-5)
-        assert math.isclose(found["TargStd"], backup.numpy().std(), rel_tol=1e-4)
-        assert found["TargMax"] == backup.max()
-        assert math.isclose(found["TDErrAbs"], (q - backup).abs().mean(), rel_tol=1e-5)
-        assert found["TDErrAbsMax"] == (q - backup).abs().max()
+    assert math.isclose(found["TargMean"], backup.mean(), rel_tol=1e-5)
+    assert math.isclose(found["TargStd"], backup.numpy().std(), rel_tol=1e-4)
+    assert found["TargMax"] == backup.max()
+    assert math.isclose(found["TDErrAbs"], (q - backup).abs().mean(), rel_tol=1e-5)
+    assert found["TDErrAbsMax"] == (q - backup).abs().max()
+
+
+def test_without_a_target_its_columns_are_nan():
+    """An algorithm of a user's own may not say what its critics learn."""
+    ac = td3_core.MLPActorCritic(OBS, BOX, hidden_sizes=(8,))
+    with torch.no_grad():
+        found = gauges(ac, other(ac), BOX)._of_batch(some_batch(BOX))
+    assert found["TargMean"].isnan() and found["TDErrAbs"].isnan()
+    assert not found["QPi"].isnan()
 
 
 def test_q_of_the_policys_action():

@@ -15,7 +15,6 @@ import torch
 from gymnasium import spaces
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
-from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.dqn import core as dqn_core
 from spinup.algos.pytorch.her import core
 from spinup.algos.pytorch.her import her as module
@@ -26,6 +25,7 @@ from spinup.envs import make_env
 from spinup.policies.loading import load_policy_and_env
 from spinup.policies.play import run_policy
 from spinup.runs.arguments.table import ARGUMENTS
+from spinup.runs.signals import Signals
 from spinup.runs.storage.packing import pack, unpack
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import Seeds
@@ -351,15 +351,17 @@ def test_a_run_stopped_in_the_middle_of_episodes_ends_as_one_never_stopped(
         logger_kwargs = {"output_dir": str(tmp_path / name), "quiet": True}
         return her(env, logger_kwargs=logger_kwargs, **settings, **more)
 
+    unwatched = Signals.poll
+
     def stop_after(n):
         polls = itertools.count()
 
-        def stop_requested(self):
+        def poll(self):
             if next(polls) == n:
                 signal.raise_signal(signal.SIGTERM)
-            return TorchRun.stop_requested(self)
+            return unwatched(self)
 
-        monkeypatch.setattr(core.GoalRun, "stop_requested", stop_requested)
+        monkeypatch.setattr(Signals, "poll", poll)
 
     whole = run("whole")
     for i, n in enumerate(stops):  # in the middle of an epoch, once in that of its test episodes

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.her.core import BASES
 from tests.helpers.networks import BOX, OBS, equal, small_ddpg, values
@@ -167,6 +167,8 @@ def test_a_learner_explores_learns_and_measures_what_it_names(algo, kind):
     for name in set(learner.losses) & set(info):
         assert info[name].shape == (), name
     assert all(np.isfinite(x) for x in learner.columns(0).values())
+    target = learner.target(batch_of(space))
+    assert target.shape == (8,) and target.isfinite().all() and not target.requires_grad
     assert "ac_targ" in tracked and any(name.endswith("_optimizer") for name in tracked)
 
 

@@ -354,5 +354,6 @@ def test_targets_start_equal_to_the_networks_which_are_drawn_as_in_torch():
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
 def test_the_twins_have_the_same_functions_with_the_same_arguments(algo):
     ours, theirs = MODULES[algo]
-    for name in ("compute_loss_q", "compute_loss_pi", f"{algo}_update", f"{algo}_learner"):
+    shared = ("compute_target", "compute_loss_q", "compute_loss_pi")
+    for name in (*shared, f"{algo}_update", f"{algo}_learner"):
         assert inspect.signature(getattr(ours, name)) == inspect.signature(getattr(theirs, name))

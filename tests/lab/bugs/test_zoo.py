@@ -86,13 +86,13 @@ def test_a_function_of_a_mutant_is_a_copy():
 
 
 def test_applied_reaches_those_who_have_imported_the_function_already():
-    from spinup.algos.pytorch.common import advantages
+    from spinup.algos.common import rollout
 
     expected = zoo.function("gae-off-by-one", "gae")(*PATH)[0]
     with zoo.applied("gae-off-by-one") as mutant:
         assert mutant.id == "gae-off-by-one"
-        assert np.array_equal(advantages.gae(*PATH)[0], expected)
-    assert not np.array_equal(advantages.gae(*PATH)[0], expected)
+        assert np.array_equal(rollout.gae(*PATH)[0], expected)
+    assert not np.array_equal(rollout.gae(*PATH)[0], expected)
 
 
 def test_applied_restores_after_an_error_and_refuses_to_nest():

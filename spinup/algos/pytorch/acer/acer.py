@@ -14,14 +14,13 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import log_softmax
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.acer import core
 from spinup.algos.pytorch.acer.continuous import continuous_update
 from spinup.algos.pytorch.acer.core import TrajectoryBuffer as TrajectoryBuffer
@@ -31,7 +30,7 @@ from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.gradients import Adam
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def compute_loss_pi(phi, q, q_ret, batch, c=10.0, ent_coef=0.0):
@@ -123,16 +122,7 @@ def acer(
     *,
     anneal_lr: bool = False,
     dueling_samples: int = 5,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with ACER.
 
@@ -176,7 +166,7 @@ def acer(
         buffer = core.make_trajectory_buffer(run, replay_size)
         policy = core.make_behavior(ac.pi, run.action_space, run.device)
         losses = ("LossPi", "LossQ", "KL", "Entropy", "ClipFrac", "TrustFrac")
-        loop = Loop(run, values=("QVals",), losses=losses)
+        loop = Loop(run, ("QVals",), losses, partial(core.one_step_target, ac, gamma=gamma))
 
         # ---------------------------- Gradient update rule ----------------------------
         rule = continuous_update if isinstance(run.action_space, core.Box) else acer_update
@@ -185,9 +175,8 @@ def acer(
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
             if anneal_lr:
-                left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.set_lr(pi_lr * left)
-                q_optimizer.set_lr(q_lr * left)
+                pi_optimizer.set_lr(pi_lr * (1 - epoch / epochs))
+                q_optimizer.set_lr(q_lr * (1 - epoch / epochs))
             for _t in loop.steps():
                 a = loop.act(policy)
                 o, a, r, o2, d = loop.step(a)

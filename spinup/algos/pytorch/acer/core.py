@@ -7,8 +7,7 @@ from torch import nn
 
 from spinup.algos.common import replay
 from spinup.algos.common.numpy_net import gumbel_argmax
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.acting import NetPolicy, as_input, numpy_net
 from spinup.algos.pytorch.common.layers import (
     MLPCategoricalActor,
@@ -29,30 +28,6 @@ from spinup.algos.pytorch.common.qnets import (
 from spinup.envs.bounds import check_bounds
 from spinup.envs.spaces import stored_dtype
 from spinup.utils.errors import SpinupError
-
-__all__ = [
-    "Box",
-    "CategoricalBehavior",
-    "Discrete",
-    "GaussianBehavior",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPDiscreteQFunction",
-    "MLPScaledGaussianActor",
-    "StochasticDuelingQ",
-    "TrajectoryBuffer",
-    "chosen",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "entropy",
-    "gaussian",
-    "log_density",
-    "logits",
-    "make_behavior",
-    "make_trajectory_buffer",
-    "mlp",
-]
 
 
 class MLPActorCritic(nn.Module):
@@ -374,6 +349,17 @@ def make_trajectory_buffer(run, replay_size):
     replay.announce(run, rows * num_envs, buffer.ring.bytes_for(rows))
     run.track(buffer=buffer)
     return buffer
+
+
+def one_step_target(ac, batch, gamma):
+    """Return r + gamma V(o2), (B,), which stands for the target of ACER in `diagnostics.txt`.
+
+    What the critic learns is `retrace`, which needs whole trajectories; single transitions are
+    drawn from the buffer for the diagnostics.
+    """
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
+    with torch.no_grad():
+        return r + gamma * (1 - d) * ac.v(o2)
 
 
 def logits(pi, obs):

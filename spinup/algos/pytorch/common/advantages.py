@@ -7,12 +7,12 @@ in an epoch are computed afterwards in one batched call, which is much faster.
 import numpy as np
 import torch
 
-from spinup.algos.common import epoch_buffer
-from spinup.algos.common.returns import gae
+from spinup.algos.common import path_buffer
+from spinup.algos.common.rollout import EpochBuffer as Epochs
 from spinup.algos.pytorch.common.layers import takes_bytes
 
 
-class EpochBuffer(epoch_buffer.EpochBuffer):
+class EpochBuffer(Epochs):
     """Stores an epoch's steps and computes GAE-lambda advantages and rewards-to-go."""
 
     def get(self, ac, gamma, lam):
@@ -26,10 +26,7 @@ class EpochBuffer(epoch_buffer.EpochBuffer):
         for rollout in self.rollouts:
             obs, act = observations(rollout, ac, self.device), actions(rollout, self.device)
             val, last_vals, logp = estimates(rollout, ac, obs, act, self.device)
-            adv, ret = np.zeros(rollout.rew.shape), np.zeros(rollout.rew.shape)
-            for path, last_val in zip(rollout.paths, last_vals, strict=True):
-                rew = rollout.rew[path.rows] * reward_scale
-                adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
+            adv, ret = rollout.advantages(val, last_vals, reward_scale, gamma, lam)
             found = {"adv": adv, "ret": ret, "val": val, "logp": logp}
             batch = {name: tensor(rollout.flat(x), self.device) for name, x in found.items()}
             batches.append({"obs": obs, "act": act, **batch})
@@ -75,7 +72,7 @@ def estimates(rollout, ac, obs, act, device="cpu"):
     `val` and `logp` are (steps, num_envs) arrays. `after` has one number per path: 0 if the episode
     terminated, V(last observation) if the path was truncated.
     """
-    last_obs = [path.last_obs for path in rollout.paths if path.last_obs is not None]
+    last_obs = rollout.last_obs
     last = [torch.tensor(np.stack(last_obs), dtype=obs.dtype, device=device)] if last_obs else []
     with torch.no_grad():
         if rollout.val is None:
@@ -85,9 +82,7 @@ def estimates(rollout, ac, obs, act, device="cpu"):
         else:
             val, logp = rollout.val, rollout.logp
             last_val = ac.v(*last).reshape(-1).cpu().numpy() if last else np.zeros(0)
-    remaining = iter(last_val.tolist())
-    after = [0.0 if path.last_obs is None else next(remaining) for path in rollout.paths]
-    return val, after, logp
+    return val, rollout.after(last_val), logp
 
 
 def wide(x):
@@ -121,3 +116,11 @@ def update_normalizer(ac, batches, shards):
         sums = [obs_filter.batch_sums(batch["obs"]) for batch in batches]
         total = shards.sum([x.cpu().numpy() for x in sums])
         obs_filter.update(torch.as_tensor(total, device=obs_filter.sums.device))
+
+
+class PathBuffer(path_buffer.PathBuffer):
+    """The buffer from `spinup.algos.common.path_buffer`, with batches of tensors."""
+
+    def get(self):
+        """Return the whole buffer as float32 tensors, with `adv` normalized; empty the buffer."""
+        return {k: torch.tensor(v, dtype=torch.float32) for k, v in self.take().items()}

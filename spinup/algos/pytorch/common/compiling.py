@@ -48,7 +48,7 @@ def _decide(run):
     reason, missing = _why_not(run, asked), _missing()
     if asked and reason:
         raise SpinupError(f"compile={asked!r} cannot be used here because {reason}")
-    if asked is True and missing and run.resuming:
+    if asked is True and missing and run.saved is not None:
         raise SpinupError(
             f"the saved run was compiled, but here {missing}: resume it where it can be compiled"
         )

@@ -14,12 +14,11 @@ import torch
 from torch import nn
 
 from spinup.algos.common.diagnostics import ROWS, ratio_columns
-from spinup.algos.pytorch.common.layers import MLPCategoricalActor, flat, takes_bytes
+from spinup.algos.pytorch.common.layers import flat, takes_bytes
 from spinup.algos.pytorch.common.qnets import (
     LOG_STD_MAX,
     LOG_STD_MIN,
     MLPQFunction,
-    MLPScaledGaussianActor,
     SquashedGaussianMLPActor,
 )
 
@@ -155,8 +154,8 @@ class TorchGauges:
         self.dead = []
         with self._activity():
             a_pi = self._greedy(o)
-            q_pi = self._values(self.net, o, a_pi)
-        q, backup = self.values_and_targets(batch)
+            q_pi = self._values(o, a_pi)
+        q, backup = self.values_and_targets(batch, o)
         error = (q - backup).abs()
         found = {
             "QPi": q_pi.amin(0).mean(),
@@ -176,12 +175,12 @@ class TorchGauges:
             found.update(self._ratios(o, batch))
         return found
 
-    def values_and_targets(self, batch):
+    def values_and_targets(self, batch, o):
         """Return Q of a batch, (critics, B), and what it is trained to be, (B,)."""
-        o, o2 = self.inputs(batch["obs"]), self.inputs(batch["obs2"])
-        discount = batch.get("discount", self.run.config.get("gamma", math.nan))
-        q = self._values(self.net, o, batch["act"])
-        return q, batch["rew"] + discount * (1 - batch["done"]) * self._next_value(o2)
+        q, target = self._values(o, batch["act"]), self.run.loop.target
+        if target is None:  # an algorithm of a user's own does not say
+            return q, torch.full_like(q[0], math.nan)
+        return q, target({**batch, "obs": o, "obs2": self.inputs(batch["obs2"])})
 
     def _bias(self, tests):
         """Return the mean of Q(s0, pi(s0)) minus the discounted return of a test episode.
@@ -193,7 +192,7 @@ class TorchGauges:
         if not obs:
             return torch.tensor(math.nan)
         o = self.inputs(self._tensor("obs", np.stack(obs)))
-        q = self._values(self.net, o, self._greedy(o)).amin(0).reshape(-1, 2)
+        q = self._values(o, self._greedy(o)).amin(0).reshape(-1, 2)
         follows = q.new_tensor([0.0 if test.terminated else test.discount for test in tests])
         ret = q.new_tensor([test.ret for test in tests])
         return (q[:, 0] - ret - follows * q[:, 1]).mean()
@@ -208,13 +207,9 @@ class TorchGauges:
         out = pi(o)
         return pi.mode(out[0]) if isinstance(out, tuple) else out
 
-    def _values(self, net, o, a):
+    def _values(self, o, a):
         """Return every critic's value of these actions, (critics, B)."""
-        return torch.stack([self._value(critic, o, a) for critic in self._critics(net)])
-
-    def _critics(self, net):
-        """Return the critics of a target network, or of the network where there is no copy."""
-        return [getattr(net, name, getattr(self.net, name)) for name in self.critics]
+        return torch.stack([self._value(getattr(self.net, name), o, a) for name in self.critics])
 
     def _value(self, critic, o, a):
         if isinstance(critic, MLPQFunction):
@@ -222,27 +217,6 @@ class TorchGauges:
         if hasattr(critic, "v"):  # ACER's, which needs samples of the policy
             return critic(o, a, self.net.pi(o)[0].sample((10,)))
         return critic(o).gather(-1, a.unsqueeze(-1)).squeeze(-1)
-
-    def _next_value(self, o2):
-        """Return the value of the next observation by which the algorithm computes its target."""
-        net, targ = self.net, self.run.tracked.get("ac_targ", self.net)
-        pi = getattr(net, "pi", None)
-        temperature = self.run.tracked.get("temperature")
-        alpha = 0.0 if temperature is None else temperature.log_alpha.exp()
-        if pi is None:  # DQN
-            double = self.run.config.get("base_kwargs", self.run.config).get("double_q", True)
-            chooses = net.q if double else self._critics(targ)[0]
-            return self._values(targ, o2, chooses(o2).argmax(-1))[0]
-        if isinstance(pi, MLPCategoricalActor):
-            dist = pi(o2)[0]
-            q = torch.stack([critic(o2) for critic in self._critics(targ)]).amin(0)
-            return (dist.probs * (q - alpha * dist.logits)).sum(-1)
-        if isinstance(pi, MLPScaledGaussianActor):
-            return net.q.v(o2)
-        if isinstance(pi, SquashedGaussianMLPActor):
-            a2, logp = pi(o2)
-            return self._values(targ, o2, a2).amin(0) - alpha * logp
-        return self._values(targ, o2, getattr(targ, "pi", pi)(o2)).amin(0)
 
     def _ratios(self, o, batch):
         """Return the columns of the ratios between the policy now and the one that acted."""

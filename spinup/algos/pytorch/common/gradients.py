@@ -17,7 +17,7 @@ import math
 
 import torch
 
-from spinup.parallel.pytorch import flatten, shard_mean, unflatten
+from spinup.parallel.pytorch import flatten, unflatten
 
 
 class Adam(torch.optim.Adam):
@@ -53,9 +53,12 @@ class Adam(torch.optim.Adam):
 
     def step(self, closure=None):
         """Take a step using the gradients."""
-        if not torch.compiler.is_compiling():
-            return super().step(closure)
-        # Inside a graph: the same formula, written out.
+        return self._step_in_graph() if torch.compiler.is_compiling() else super().step(closure)
+
+    step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain
+
+    def _step_in_graph(self):
+        """Take a step inside a graph: the same formula, written out."""
         (group,) = self.param_groups
         beta1, beta2 = group["betas"]
         with torch.no_grad():
@@ -74,12 +77,18 @@ class Adam(torch.optim.Adam):
                 p.sub_(step_size * m / (v.sqrt() * v_scale + group["eps"]))
                 p.grad = None  # otherwise, the graph would have to return it
 
-    step.hooked = True  # keeps torch from adding its profiler hook, which a graph cannot contain
-
 
 def parameters(optimizer):
     """Return all parameters that an optimizer updates."""
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def shard_mean(parts, shards):
+    """Average one vector per local shard over all shards, in shard order."""
+    if shards.count == 1:
+        return parts[0]
+    arrays = [p.detach().cpu().numpy() for p in parts]
+    return torch.as_tensor(shards.mean(arrays)).to(parts[0].device)
 
 
 def over_shards(losses, module, shards):
@@ -125,9 +134,13 @@ def clip_grad_norm(optimizer, max_grad_norm):
     if max_grad_norm is None:
         return
     params = parameters(optimizer)
-    if not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
+        _clip_in_graph(params, max_grad_norm)
+    else:
         torch.nn.utils.clip_grad_norm_(params, max_grad_norm)
-        return
+
+
+def _clip_in_graph(params, max_grad_norm):
     with torch.no_grad():
         norm = torch.stack([p.grad.square().sum() for p in params]).sum().sqrt()
         for p in params:

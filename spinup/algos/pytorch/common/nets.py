@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
 from spinup.algos.common import numpy_net
-from spinup.algos.common.shapes import combined_shape as combined_shape
+from spinup.algos.common.returns import combined_shape as combined_shape
 
 # Pickled networks name some of these by this module.
 from spinup.algos.pytorch.common.layers import (

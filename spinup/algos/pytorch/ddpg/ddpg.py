@@ -12,33 +12,38 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from spinup.algos.common.exploration import NoisyPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, NoisyPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.layers import flat
+from spinup.algos.pytorch.common.qnets import flat
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.ddpg import core
-from spinup.algos.pytorch.ddpg.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Return the critic's mean squared error against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma):
+    """Return the target networks' one-step backup, which the critic learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         a2 = ac_targ.pi(o2)
         q_targ = flat(ac_targ.q(o2, a2))  # (B,)
-        backup = r + gamma * (1 - d) * q_targ
+        return r + gamma * (1 - d) * q_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma):
+    """Return the critic's mean squared error against its target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma)
     q = flat(ac.q(o, a))
     loss_q = ((q - backup) ** 2).mean()
     return loss_q, {"QVals": q.detach()}
@@ -78,13 +83,15 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
     policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
 
     # ---------------------------- Gradient update rule ----------------------------
-    rule = compiled(run, ddpg_update, pi_optimizer, q_optimizer)
-    rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
+    optimizers = (pi_optimizer, q_optimizer)
+    rule = compiled(run, ddpg_update, *optimizers)
+    rule = partial(rule, ac, ac_targ, *optimizers, gamma=gamma, polyak=polyak)
 
     def update(batch, step):
         return rule(batch)
 
-    return Learner(policy, update, values=("QVals",), losses=("LossPi", "LossQ"))
+    target = partial(compute_target, ac, ac_targ, gamma=gamma)
+    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"), target)
 
 
 @training_function
@@ -109,19 +116,7 @@ def ddpg(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with DDPG.
 
@@ -137,7 +132,7 @@ def ddpg(
         ac = run.build(actor_critic, ac_kwargs)
         learner = ddpg_learner(run, ac, **run.arguments_for(ddpg_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
@@ -145,11 +140,11 @@ def ddpg(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
-            loop.log()
+            loop.log(learner.columns(loop.t))
     return ac
 
 

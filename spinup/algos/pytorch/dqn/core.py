@@ -7,31 +7,10 @@ from torch import nn
 
 from spinup.algos.common.nstep import NStep
 from spinup.algos.common.prioritized import Priorities
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer, make_replay_buffer
-from spinup.algos.pytorch.common.layers import (
-    count_vars,
-    mlp,
-    obs_layers,
-    samples_pi,
-)
+from spinup.algos.pytorch.common.layers import count_vars, mlp, obs_layers, samples_pi
 from spinup.algos.pytorch.common.qnets import MLPDiscreteQFunction, MLPDuelingQ
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "EpsilonGreedy",
-    "MLPDiscreteQFunction",
-    "MLPDuelingQ",
-    "MLPQNetwork",
-    "Replay",
-    "ReplayBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-]
 
 
 class MLPQNetwork(nn.Module):

@@ -19,9 +19,8 @@ import torch
 from torch import nn
 from torch.nn.functional import huber_loss, mse_loss
 
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, linear_schedule
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, clip_grad_norm
@@ -29,19 +28,25 @@ from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.dqn import core
 from spinup.algos.pytorch.dqn.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
-    """Return the loss of Q against the target network's backup, and every row's TD error."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, double_q=True):
+    """Return the target network's backup, which Q of the chosen actions learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         q_targ = ac_targ.q(o2)  # (B, actions)
         # Double Q-learning: one network chooses the action, the other evaluates it. A maximum over
         # noisy estimates would favor overestimated ones.
         a2 = (ac.q(o2) if double_q else q_targ).argmax(-1, keepdim=True)
         q2 = q_targ.gather(-1, a2).squeeze(-1)  # (B,)
-        backup = r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
+        return r + batch.get("discount", gamma) * (1 - d) * q2  # n steps: gamma^n
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, double_q=True, loss="huber"):
+    """Return the loss of Q against its target, and the temporal-difference error of every row."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, double_q)
     q = ac.q(o).gather(-1, a.unsqueeze(-1)).squeeze(-1)
     error = (huber_loss if loss == "huber" else mse_loss)(q, backup, reduction="none")
     if "weight" in batch:  # prioritized replay: corrects for rows that are sampled more often
@@ -119,12 +124,12 @@ def dqn_learner(
         prioritize(batch, td_error)
         return info
 
-    return Learner(
-        policy, update, ("QVals",), ("LossQ",), begin_step, columns, optimizers=(q_optimizer,)
-    )
+    target = partial(compute_target, ac, ac_targ, gamma=gamma, double_q=double_q)
+    values, losses, optimizers = ("QVals",), ("LossQ",), (q_optimizer,)
+    return Learner(policy, update, values, losses, target, begin_step, columns, optimizers)
 
 
-@training_function
+@training_function(updates_per_step=0.25)
 def dqn(
     env_fn: str | Callable[[], Any],
     actor_critic: Callable[..., nn.Module] = core.MLPQNetwork,
@@ -158,18 +163,7 @@ def dqn(
     prio_beta_steps: int = 100000,
     max_grad_norm: float | None = None,
     anneal_lr: bool = True,
-    updates_per_step: float = 0.25,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with DQN.
 
@@ -214,7 +208,7 @@ def dqn(
         replay = core.Replay(run, replay_size, n_step, gamma, prio_alpha if prioritized else None)
         arguments = {**run.arguments_for(dqn_learner), "prioritize": replay.update_priorities}
         learner = dqn_learner(run, ac, **arguments)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
@@ -226,7 +220,7 @@ def dqn(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 replay.store(o, a, r, o2, d, loop.ended, loop.took)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 beta = linear_schedule(prio_beta, 1.0, t / prio_beta_steps)
                 for batch in loop.sample(replay, n, batch_size, beta=beta):
                     loop.record(learner.update(batch, loop.updates))

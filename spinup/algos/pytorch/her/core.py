@@ -14,7 +14,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
@@ -31,21 +31,6 @@ from spinup.algos.pytorch.td3.td3 import td3, td3_learner
 from spinup.envs.goals import Goals
 from spinup.utils.errors import SpinupError, nearest
 from spinup.utils.serialization_utils import convert_json
-
-__all__ = [
-    "BASES",
-    "Box",
-    "Discrete",
-    "Episodes",
-    "GoalActorCritic",
-    "GoalLoop",
-    "GoalPolicy",
-    "GoalRun",
-    "ReplayBuffer",
-    "achieved_goals",
-    "update_normalizer",
-]
-
 
 # ---- base algorithms -----------------------------------------------------------------------------
 
@@ -232,7 +217,7 @@ class GoalLoop(Loop):
     """
 
     def __init__(self, run, learner):
-        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"))
+        super().__init__(run, learner.values, (*learner.losses, "SuccessRate"), learner.target)
         self.goals = run.goals
 
     def finished(self, episode):

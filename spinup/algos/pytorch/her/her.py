@@ -19,7 +19,7 @@ from torch import nn
 
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.her import core
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def hindsight_goals(achieved, strategy, k, rng, past=None):
@@ -94,16 +94,7 @@ def her(
     save_freq: int = 1,
     *,
     updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with hindsight experience replay.
 

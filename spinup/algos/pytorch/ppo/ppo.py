@@ -13,22 +13,26 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
 from spinup.algos.pytorch.common.advantages import EpochBuffer, update_normalizer
-from spinup.algos.pytorch.common.gradients import Adam, clip_grad_norm, evaluate, over_shards
+from spinup.algos.pytorch.common.gradients import (
+    Adam,
+    clip_grad_norm,
+    evaluate,
+    over_shards,
+    shard_mean,
+)
 from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, values
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.ppo import core
 from spinup.algos.pytorch.ppo.core import PPOBuffer as PPOBuffer
-from spinup.parallel.pytorch import shard_mean
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def compute_loss_pi(ac, batch, clip_ratio, ent_coef=0.0):
@@ -54,12 +58,6 @@ def compute_loss_v(ac, batch, clip_vf=None):
     return error.mean()
 
 
-def compute_joint_loss(batch, pi_loss, v_loss):
-    """Return the loss of a policy and a value function that read images through one encoder."""
-    loss_pi, info = pi_loss(batch)
-    return loss_pi + 0.25 * v_loss(batch), info  # the usual 0.5, times the usual 1/2 of the square
-
-
 def ppo_update(
     ac,
     pi_optimizer,
@@ -82,11 +80,10 @@ def ppo_update(
     loss_pi_old, _ = evaluate(pi_loss, batches, shards)
     loss_v_old, _ = evaluate(v_loss, batches, shards)
 
-    # With a shared encoder, each step of the policy is also one of the value function.
-    shared = getattr(ac, "share_encoder", False)
-    joint_loss = partial(compute_joint_loss, pi_loss=pi_loss, v_loss=v_loss)
-    step_loss = joint_loss if shared else pi_loss
-    net, v_passes = (ac, 0) if shared else (ac.pi, train_v_iters)
+    # If both read images through one encoder, the policy's steps are also the value function's.
+    net, pi_optimizer, step_loss, v_passes = core.policy_steps(
+        ac, (pi_optimizer, vf_optimizer), (pi_loss, v_loss), train_v_iters, max_grad_norm
+    )
     pi_steps = 0
     for small_batches in core.minibatches(batches, train_pi_iters, minibatch_size, rngs, shards):
         losses, infos = zip(*(step_loss(batch) for batch in small_batches), strict=True)
@@ -98,9 +95,6 @@ def ppo_update(
             loss_pi.backward()
         clip_grad_norm(pi_optimizer, max_grad_norm)
         pi_optimizer.step()
-        if shared:
-            clip_grad_norm(vf_optimizer, max_grad_norm)
-            vf_optimizer.step()
         pi_steps += 1
 
     for small_batches in core.minibatches(batches, v_passes, minibatch_size, rngs, shards):
@@ -148,16 +142,7 @@ def ppo(
     max_grad_norm: float | None = None,
     anneal_lr: bool = False,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with PPO-clip.
 
@@ -196,9 +181,8 @@ def ppo(
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
             if anneal_lr:
-                left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.set_lr(pi_lr * left)
-                vf_optimizer.set_lr(vf_lr * left)
+                pi_optimizer.set_lr(pi_lr * (1 - epoch / epochs))
+                vf_optimizer.set_lr(vf_lr * (1 - epoch / epochs))
             for _ in loop.steps():
                 a, v, logp = loop.act(policy)  # if v and logp are None, `get` computes them
                 o, a, r, _, _ = loop.step(a)

@@ -6,8 +6,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.distributions import Categorical, Normal
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.advantages import (
     actions,
     normalize_advantages,
@@ -26,22 +25,6 @@ from spinup.algos.pytorch.common.layers import (
     samples_pi,
 )
 from spinup.algos.pytorch.common.nets import MLPGaussianActor, make_actor
-
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "MLPCategoricalActor",
-    "MLPGaussianActor",
-    "MLPPolicy",
-    "Normal",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-    "rewards_to_go",
-]
 
 
 class MLPPolicy(nn.Module):

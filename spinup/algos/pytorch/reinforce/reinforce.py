@@ -12,7 +12,7 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
@@ -23,7 +23,7 @@ from spinup.algos.pytorch.common.gradients import Adam, evaluate, over_shards
 from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.reinforce import core
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 from spinup.runs.resuming import Scalar
 
 
@@ -63,16 +63,7 @@ def reinforce(
     save_freq: int = 10,
     *,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with REINFORCE.
 

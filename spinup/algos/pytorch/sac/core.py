@@ -9,15 +9,10 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.distributions import Normal
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
-from spinup.algos.pytorch.common.layers import (
-    MLPCategoricalActor,
-    count_vars,
-    mlp,
-    samples_pi,
-)
+from spinup.algos.pytorch.common.gradients import Adam
+from spinup.algos.pytorch.common.layers import MLPCategoricalActor, count_vars, mlp, samples_pi
 from spinup.algos.pytorch.common.qnets import (
     LOG_STD_MAX,
     LOG_STD_MIN,
@@ -28,27 +23,6 @@ from spinup.algos.pytorch.common.qnets import (
     shared_layers,
 )
 from spinup.utils.errors import SpinupError
-
-__all__ = [
-    "LOG_STD_MAX",
-    "LOG_STD_MIN",
-    "Box",
-    "Discrete",
-    "MLPActorCritic",
-    "MLPDiscreteQFunction",
-    "MLPQFunction",
-    "Normal",
-    "ReplayBuffer",
-    "SquashedGaussianMLPActor",
-    "Temperature",
-    "action_probs",
-    "check_actor_critic",
-    "combined_shape",
-    "count_vars",
-    "default_target_entropy",
-    "discount_cumsum",
-    "mlp",
-]
 
 
 class MLPActorCritic(nn.Module):
@@ -124,6 +98,21 @@ class Temperature(nn.Module):
         # stored as a logarithm, so that a learned temperature stays positive
         start = 0.0 if self.learned else math.log(alpha) if alpha else -math.inf
         self.log_alpha = nn.Parameter(torch.tensor(start), requires_grad=self.learned)
+
+
+def make_temperature(run, alpha, target_entropy, lr):
+    """Create the temperature, which the run's checkpoints contain.
+
+    Returns its logarithm, its optimizer (None if it is fixed) and the entropy that it aims for.
+    """
+    found, optimizer = Temperature(alpha).to(run.device), None
+    run.track(temperature=found)
+    if found.learned:
+        optimizer = Adam([found.log_alpha], lr=lr, fused=False)
+        run.track(alpha_optimizer=optimizer)
+    if target_entropy is None:
+        target_entropy = default_target_entropy(run.action_space)
+    return found.log_alpha, optimizer, target_entropy
 
 
 def check_actor_critic(ac, action_space):

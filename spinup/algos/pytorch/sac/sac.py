@@ -18,20 +18,18 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from spinup.algos.common.exploration import SampledPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, SampledPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
-from spinup.algos.pytorch.common.layers import flat
-from spinup.algos.pytorch.common.qnets import twin_q
+from spinup.algos.pytorch.common.qnets import flat, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.sac import core
-from spinup.algos.pytorch.sac.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
 def soft_value(ac, ac_q, o, alpha):
@@ -49,12 +47,18 @@ def soft_value(ac, ac_q, o, alpha):
     return torch.min(*twin_q(ac_q, o, a)) - alpha * logp, logp
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, alpha):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
-        v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-        backup = r + gamma * (1 - d) * v_targ  # (B,)
+        q_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
+        return r + gamma * (1 - d) * q_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, alpha)
     q1, q2 = twin_q(ac, o, a)
     loss_q = ((q1 - backup) ** 2).mean() + ((q2 - backup) ** 2).mean()
     return loss_q, {"Q1Vals": q1.detach(), "Q2Vals": q2.detach()}
@@ -62,7 +66,8 @@ def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
 
 def compute_loss_pi(ac, batch, alpha):
     """Return the negated mean soft value of the policy's actions."""
-    v, logp = soft_value(ac, ac, batch["obs"], alpha)
+    o = batch["obs"]
+    v, logp = soft_value(ac, ac, o, alpha)
     return -v.mean(), logp.detach()
 
 
@@ -96,7 +101,8 @@ def sac_update(
         pi_optimizer.zero_grad()
         loss_pi.backward()
         pi_optimizer.step()
-    info["LossPi"], info["LogPi"] = loss_pi.detach(), logp
+    info["LossPi"] = loss_pi.detach()
+    info["LogPi"] = logp
 
     if alpha_optimizer is not None:
         alpha_optimizer.zero_grad()
@@ -112,17 +118,12 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     core.check_actor_critic(ac, run.action_space)
     ac_targ = target_copy(ac, "q1", "q2")  # the targets use the current policy
     pi_optimizer = Adam(ac.pi.parameters(), lr=lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
-    q_optimizer = Adam(critics.parameters(), lr=lr)
+    # of a module, because parameters that the critics share are then listed once
+    q_optimizer = Adam(nn.ModuleList([ac.q1, ac.q2]).parameters(), lr=lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
-    temperature = core.Temperature(alpha).to(run.device)
-    log_alpha, alpha_optimizer = temperature.log_alpha, None
-    run.track(temperature=temperature)
-    if temperature.learned:
-        alpha_optimizer = Adam([log_alpha], lr=lr, fused=False)
-        run.track(alpha_optimizer=alpha_optimizer)
-    if target_entropy is None:
-        target_entropy = core.default_target_entropy(run.action_space)
+    log_alpha, alpha_optimizer, target_entropy = core.make_temperature(
+        run, alpha, target_entropy, lr
+    )
     policy = SampledPolicy(make_policy(ac, run.device, on_policy=False), run.action_space)
 
     # ---------------------------- Gradient update rule ----------------------------
@@ -133,11 +134,20 @@ def sac_learner(run, ac, *, gamma, polyak, lr, alpha, target_entropy):
     def update(batch, step):
         return rule(batch, log_alpha, target_entropy)
 
+    def target(batch):
+        return compute_target(ac, ac_targ, batch, gamma, log_alpha.detach().exp())
+
     def columns(t):
         return {"Alpha": float(log_alpha.detach().exp())}
 
-    values = ("Q1Vals", "Q2Vals", "LogPi")
-    return Learner(policy, update, values, losses=("LossPi", "LossQ"), columns=columns)
+    return Learner(
+        policy,
+        update,
+        ("Q1Vals", "Q2Vals", "LogPi"),
+        ("LossPi", "LossQ"),
+        target,
+        columns=columns,
+    )
 
 
 @training_function
@@ -163,18 +173,7 @@ def sac(
     save_freq: int = 1,
     *,
     target_entropy: float | None = None,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with SAC.
 
@@ -196,7 +195,7 @@ def sac(
         ac = run.build(actor_critic, ac_kwargs)
         learner = sac_learner(run, ac, **run.arguments_for(sac_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
@@ -204,7 +203,7 @@ def sac(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)

@@ -5,29 +5,11 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.pytorch.common.buffers import ReplayBuffer
-from spinup.algos.pytorch.common.layers import (
-    count_vars,
-    mlp,
-    samples_pi,
-)
+from spinup.algos.pytorch.common.layers import count_vars, mlp, samples_pi
 from spinup.algos.pytorch.common.qnets import MLPActor, MLPQFunction, bounds, shared_layers
 from spinup.envs.bounds import require_finite_bounds
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "MLPActor",
-    "MLPActorCritic",
-    "MLPQFunction",
-    "ReplayBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-]
 
 
 class MLPActorCritic(nn.Module):

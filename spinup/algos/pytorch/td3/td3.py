@@ -13,15 +13,15 @@ The README next to this file lists the differences from the paper.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from spinup.algos.common.exploration import NoisyPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, NoisyPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.pytorch.common.acting import make_get_action, make_policy
+from spinup.algos.pytorch.common.buffers import ReplayBuffer as ReplayBuffer
 from spinup.algos.pytorch.common.buffers import make_replay_buffer
 from spinup.algos.pytorch.common.compiling import compiled
 from spinup.algos.pytorch.common.gradients import Adam, frozen
@@ -29,8 +29,7 @@ from spinup.algos.pytorch.common.qnets import action_limits, twin_q
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.common.targets import polyak_update, target_copy
 from spinup.algos.pytorch.td3 import core
-from spinup.algos.pytorch.td3.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import OffPolicyOptions, Unpack, training_function
 
 
 def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
@@ -40,13 +39,19 @@ def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
     return (a2 + noise * (high - low) / 2).clamp(low, high)
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     with torch.no_grad():
         a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
         q_targ = torch.min(*twin_q(ac_targ, o2, a2))  # (B,)
-        backup = r + gamma * (1 - d) * q_targ
+        return r + gamma * (1 - d) * q_targ
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
     q1, q2 = twin_q(ac, o, a)
     loss_q = ((q1 - backup) ** 2).mean() + ((q2 - backup) ** 2).mean()
     return loss_q, {"Q1Vals": q1.detach(), "Q2Vals": q2.detach()}
@@ -78,15 +83,17 @@ def td3_update(
     q_optimizer.step()
     info["LossQ"] = loss_q.detach()
 
-    if update_policy:
-        with frozen(ac.q1):  # the gradient passes through Q to the action; Q itself is not updated
-            loss_pi = compute_loss_pi(ac, batch)
-            pi_optimizer.zero_grad()
-            loss_pi.backward()
-            pi_optimizer.step()
-        info["LossPi"] = loss_pi.detach()
+    if not update_policy:  # policy and targets take fewer steps
+        return info
 
-        polyak_update(ac, ac_targ, polyak)
+    with frozen(ac.q1, ac.q2):  # the gradient passes through Q to the action; Q is not updated
+        loss_pi = compute_loss_pi(ac, batch)
+        pi_optimizer.zero_grad()
+        loss_pi.backward()
+        pi_optimizer.step()
+    info["LossPi"] = loss_pi.detach()
+
+    polyak_update(ac, ac_targ, polyak)
     return info
 
 
@@ -106,21 +113,26 @@ def td3_learner(
     """Create the TD3 learner for the networks `ac`, used by the training loop below and by HER."""
     ac_targ = target_copy(ac)
     pi_optimizer = Adam(ac.pi.parameters(), lr=pi_lr)
-    critics = nn.ModuleList([ac.q1, ac.q2])  # shared parameters are listed once
-    q_optimizer = Adam(critics.parameters(), lr=q_lr)
+    # of a module, because parameters that the critics share are then listed once
+    q_optimizer = Adam(nn.ModuleList([ac.q1, ac.q2]).parameters(), lr=q_lr)
     run.track(ac_targ=ac_targ, pi_optimizer=pi_optimizer, q_optimizer=q_optimizer)
     policy = NoisyPolicy(make_policy(ac, run.device, on_policy=False), run.action_space, act_noise)
 
     # ---------------------------- Gradient update rule ----------------------------
-    rule = compiled(run, td3_update, pi_optimizer, q_optimizer)
-    rule = partial(rule, ac, ac_targ, pi_optimizer, q_optimizer, gamma=gamma, polyak=polyak)
-    rule = partial(rule, target_noise=target_noise, noise_clip=noise_clip)
-    limits = action_limits(run.action_space, run.device)
+    optimizers = (pi_optimizer, q_optimizer)
+    rule = compiled(run, td3_update, *optimizers)
+    rule = partial(rule, ac, ac_targ, *optimizers, gamma=gamma, polyak=polyak)
+    smoothing = {
+        "target_noise": target_noise,
+        "noise_clip": noise_clip,
+        "limits": action_limits(run.action_space, run.device),
+    }
 
     def update(batch, step):  # the delay counts gradient steps over the whole run
-        return rule(batch, limits, update_policy=step % policy_delay == 0)
+        return rule(batch, update_policy=step % policy_delay == 0, **smoothing)
 
-    return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
+    target = partial(compute_target, ac, ac_targ, gamma=gamma, **smoothing)
+    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"), target)
 
 
 @training_function
@@ -148,19 +160,7 @@ def td3(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    compile: bool | Literal["graph"] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[OffPolicyOptions],
 ) -> nn.Module:
     """Train a policy with TD3.
 
@@ -182,7 +182,7 @@ def td3(
         ac = run.build(actor_critic, ac_kwargs)
         learner = td3_learner(run, ac, **run.arguments_for(td3_learner))
         buffer = make_replay_buffer(run, replay_size)
-        loop = Loop(run, learner.values, learner.losses)
+        loop = Loop(run, learner.values, learner.losses, learner.target)
 
         # -------------------------------- Training loop -------------------------------
         for _epoch in run.epochs():
@@ -190,11 +190,11 @@ def td3(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(make_get_action(ac, deterministic=True), num_test_episodes)
-            loop.log()
+            loop.log(learner.columns(loop.t))
     return ac
 
 

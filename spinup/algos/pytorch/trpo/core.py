@@ -6,6 +6,8 @@ from torch.distributions import Categorical, Normal
 from torch.func import functional_call
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.advantages import PathBuffer as GAEBuffer
+from spinup.algos.pytorch.common.gradients import shard_mean
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -16,32 +18,7 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.path_buffer import PathBuffer as GAEBuffer
-from spinup.parallel.pytorch import flatten, shard_mean, unflatten
-
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "GAEBuffer",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPCritic",
-    "MLPGaussianActor",
-    "Normal",
-    "combined_shape",
-    "conjugate_gradient",
-    "count_vars",
-    "discount_cumsum",
-    "flat_grad",
-    "flat_params",
-    "hessian_vector_product",
-    "mlp",
-    "set_flat_params",
-    "trainable",
-    "with_old_policy",
-]
+from spinup.parallel.pytorch import flatten, unflatten
 
 
 def trainable(module):

@@ -28,7 +28,7 @@ from spinup.algos.pytorch.common.nets import entropy, mean_kl, pi_and_logp, valu
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.trpo import core
 from spinup.algos.pytorch.trpo.core import GAEBuffer as GAEBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def compute_loss_pi(ac, batch):
@@ -141,16 +141,7 @@ def trpo(
     algo: Literal["trpo", "npg"] = "trpo",
     *,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with TRPO, or with the natural policy gradient.
 

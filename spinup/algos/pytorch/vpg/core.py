@@ -4,6 +4,7 @@ from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Normal
 
 from spinup.algos.common.returns import discount_cumsum
+from spinup.algos.pytorch.common.advantages import PathBuffer as VPGBuffer
 from spinup.algos.pytorch.common.nets import (
     Actor,
     MLPActorCritic,
@@ -14,21 +15,3 @@ from spinup.algos.pytorch.common.nets import (
     count_vars,
     mlp,
 )
-from spinup.algos.pytorch.common.path_buffer import PathBuffer as VPGBuffer
-
-__all__ = [
-    "Actor",
-    "Box",
-    "Categorical",
-    "Discrete",
-    "MLPActorCritic",
-    "MLPCategoricalActor",
-    "MLPCritic",
-    "MLPGaussianActor",
-    "Normal",
-    "VPGBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "mlp",
-]

@@ -13,7 +13,7 @@ The README next to this file lists the differences from the papers.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
@@ -25,7 +25,7 @@ from spinup.algos.pytorch.common.nets import approx_kl, entropy, pi_and_logp, va
 from spinup.algos.pytorch.common.run import TorchRun
 from spinup.algos.pytorch.vpg import core
 from spinup.algos.pytorch.vpg.core import VPGBuffer as VPGBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TorchOptions, Unpack, training_function
 
 
 def compute_loss_pi(ac, batch):
@@ -37,7 +37,9 @@ def compute_loss_pi(ac, batch):
 
 def compute_loss_v(ac, batch):
     """Return the value function's mean squared error against the rewards-to-go."""
-    return ((values(ac, batch) - batch["ret"]) ** 2).mean()
+    v, ret = values(ac, batch), batch["ret"]  # (B,)
+    error = (v - ret) ** 2
+    return error.mean()
 
 
 def vpg_update(ac, pi_optimizer, vf_optimizer, batches, shards, train_v_iters=80):
@@ -85,16 +87,7 @@ def vpg(
     save_freq: int = 10,
     *,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], nn.Module], Any] | None = None,
+    **options: Unpack[TorchOptions],
 ) -> nn.Module:
     """Train a policy with the vanilla policy gradient.
 

@@ -6,8 +6,8 @@ in an epoch are computed afterwards in one batched call, which is much faster.
 
 import numpy as np
 
-from spinup.algos.common.epoch_buffer import EpochBuffer as Epochs
-from spinup.algos.common.returns import gae
+from spinup.algos.common import path_buffer
+from spinup.algos.common.rollout import EpochBuffer as Epochs
 from spinup.algos.tf1.common import layers
 from spinup.algos.tf1.common.graph import Function
 
@@ -33,10 +33,7 @@ class EpochBuffer(Epochs):
             obs = rollout.flat(rollout.obs).astype(self.dtypes["obs"])
             act = rollout.flat(rollout.act).astype(self.dtypes["act"])
             val, last_vals = self._values(rollout, obs, rng)
-            adv, ret = np.zeros(rollout.rew.shape), np.zeros(rollout.rew.shape)
-            for path, last_val in zip(rollout.paths, last_vals, strict=True):
-                rew = rollout.rew[path.rows] * reward_scale
-                adv[path.rows], ret[path.rows] = gae(rew, val[path.rows], last_val, gamma, lam)
+            adv, ret = rollout.advantages(val, last_vals, reward_scale, gamma, lam)
             rows = {"adv": adv, "ret": ret, "val": val}
             batch = {name: rollout.flat(x).astype(np.float32) for name, x in rows.items()}
             logp = self.logp({"obs": obs, "act": act}, rng)
@@ -52,11 +49,9 @@ class EpochBuffer(Epochs):
         The latter is 0 if the episode terminated, V(last observation) if the path was truncated.
         `rng` is used only if a user's networks are random.
         """
-        last_obs = [path.last_obs[None] for path in rollout.paths if path.last_obs is not None]
+        last_obs = [x[None] for x in rollout.last_obs]
         every = self.value({"obs": np.concatenate([obs, *last_obs]).astype(obs.dtype)}, rng)
-        remaining = iter(every[len(obs) :].tolist())
-        after = [0.0 if path.last_obs is None else next(remaining) for path in rollout.paths]
-        return rollout.unflat(every[: len(obs)]), after
+        return rollout.unflat(every[: len(obs)]), rollout.after(every[len(obs) :])
 
     def _reward_scale(self, gamma):
         """Return 1 or, with `normalize_ret`, 1 / (standard deviation of the discounted returns)."""
@@ -111,3 +106,12 @@ def _mean_and_std(sums):
     mean = sums[1 : dim + 1] / sums[0]
     var = sums[dim + 1 :] / sums[0] - np.square(mean)
     return mean, np.sqrt(np.where(var > 1e-30 + 1e-12 * np.square(mean), var, 1.0))
+
+
+class PathBuffer(path_buffer.PathBuffer):
+    """The buffer from `spinup.algos.common.path_buffer`, with batches as lists of arrays."""
+
+    def get(self):
+        """Return [obs, act, adv, ret, logp], with `adv` normalized; empty the buffer."""
+        data = self.take()
+        return [data[name] for name in ("obs", "act", "adv", "ret", "logp")]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape
 from spinup.algos.tf1.common.graph import records, require_graph
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf

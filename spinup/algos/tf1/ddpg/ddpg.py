@@ -11,10 +11,9 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from spinup.algos.common.exploration import NoisyPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, NoisyPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.buffers import make_replay_buffer
@@ -25,16 +24,22 @@ from spinup.algos.tf1.common.networks import polyak_update, target_copy
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ddpg import core
 from spinup.algos.tf1.ddpg.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOffPolicyOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma):
-    """Return the critic's mean squared error against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma):
+    """Return the target networks' one-step backup, which the critic learns, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     a2 = ac_targ.pi(o2)
     q_targ = flat(ac_targ.q(o2, a2))  # (B,)
-    backup = tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma):
+    """Return the critic's mean squared error against its target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma)
     q = flat(ac.q(o, a))
     loss_q = tf.reduce_mean((q - backup) ** 2)
     return loss_q, {"QVals": q}
@@ -78,7 +83,7 @@ def ddpg_learner(run, ac, *, gamma, polyak, pi_lr, q_lr, act_noise):
     def update(batch, step):  # here, `batch` contains arrays
         return rule(batch, run.noise)
 
-    return Learner(policy, update, values=("QVals",), losses=("LossPi", "LossQ"))
+    return Learner(policy, update, ("QVals",), ("LossPi", "LossQ"))
 
 
 @training_function
@@ -103,18 +108,7 @@ def ddpg(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOffPolicyOptions],
 ) -> None:
     """Train a policy with DDPG.
 
@@ -136,7 +130,7 @@ def ddpg(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(greedy.renewed(), num_test_episodes)

@@ -2,9 +2,9 @@
 
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.minibatches import minibatches
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
+from spinup.algos.common.rollout import minibatches
+from spinup.algos.tf1.common.advantages import PathBuffer as PPOBuffer
 from spinup.algos.tf1.common.layers import (
     count_vars,
     gaussian_likelihood,
@@ -20,24 +20,3 @@ from spinup.algos.tf1.common.nets import (
     mlp_categorical_policy,
     mlp_gaussian_policy,
 )
-from spinup.algos.tf1.common.path_buffer import PathBuffer as PPOBuffer
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "PPOBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "gaussian_likelihood",
-    "get_vars",
-    "minibatches",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_categorical_policy",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholder_from_space",
-    "placeholders",
-    "placeholders_from_spaces",
-]

@@ -13,10 +13,9 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from spinup.algos.common.loop import Loop
-from spinup.algos.common.schedules import linear_schedule
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.advantages import EpochBuffer, update_normalizer
 from spinup.algos.tf1.common.gradients import Adam
@@ -26,7 +25,7 @@ from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objectiv
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.ppo import core
 from spinup.algos.tf1.ppo.core import PPOBuffer as PPOBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -120,16 +119,7 @@ def ppo(
     max_grad_norm: float | None = None,
     anneal_lr: bool = False,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOptions],
 ) -> None:
     """Train a policy with PPO-clip.
 
@@ -171,9 +161,8 @@ def ppo(
         # -------------------------------- Training loop -------------------------------
         for epoch in run.epochs():
             if anneal_lr:
-                left = linear_schedule(1.0, 0.0, epoch / epochs)
-                pi_optimizer.set_lr(pi_lr * left)
-                vf_optimizer.set_lr(vf_lr * left)
+                pi_optimizer.set_lr(pi_lr * (1 - epoch / epochs))
+                vf_optimizer.set_lr(vf_lr * (1 - epoch / epochs))
             for _ in loop.steps():
                 a, v, logp = loop.act(policy)  # v and logp are None: `get` computes them
                 o, a, r, _, _ = loop.step(a)

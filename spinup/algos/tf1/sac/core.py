@@ -5,8 +5,7 @@ import math
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.tf1.common.buffers import ReplayBuffer
 from spinup.algos.tf1.common.graph import records
 from spinup.algos.tf1.common.layers import (
@@ -30,31 +29,6 @@ from spinup.algos.tf1.common.qnets import (
 )
 from spinup.utils.errors import SpinupError
 from spinup.utils.tf import tf
-
-__all__ = [
-    "LOG_STD_MAX",
-    "LOG_STD_MIN",
-    "Box",
-    "Discrete",
-    "ReplayBuffer",
-    "action_logps",
-    "apply_squashing_func",
-    "check_actor_critic",
-    "combined_shape",
-    "count_vars",
-    "default_target_entropy",
-    "discount_cumsum",
-    "every_q",
-    "gaussian_likelihood",
-    "get_vars",
-    "is_discrete",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholders",
-    "temperature",
-]
 
 
 def mlp_gaussian_policy(x, a, hidden_sizes, activation, output_activation):

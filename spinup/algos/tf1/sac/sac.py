@@ -14,8 +14,7 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from spinup.algos.common.exploration import SampledPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, SampledPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.buffers import make_replay_buffer
@@ -26,7 +25,7 @@ from spinup.algos.tf1.common.networks import polyak_update, target_copy
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.sac import core
 from spinup.algos.tf1.sac.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOffPolicyOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -45,11 +44,17 @@ def soft_value(ac, ac_q, o, alpha):
     return tf.minimum(*ac_q.twin_q(o, a)) - alpha * logp, logp
 
 
+def compute_target(ac, ac_targ, batch, gamma, alpha):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
+    q_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+
+
 def compute_loss_q(ac, ac_targ, batch, gamma, alpha):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
-    v_targ, _ = soft_value(ac, ac_targ, o2, alpha)  # uses the current policy's actions
-    backup = tf.stop_gradient(r + gamma * (1 - d) * v_targ)  # (B,)
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, alpha)
     q1, q2 = ac.twin_q(o, a)
     loss_q = tf.reduce_mean((q1 - backup) ** 2) + tf.reduce_mean((q2 - backup) ** 2)
     return loss_q, {"Q1Vals": q1, "Q2Vals": q2}
@@ -152,17 +157,7 @@ def sac(
     save_freq: int = 1,
     *,
     target_entropy: float | None = None,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOffPolicyOptions],
 ) -> None:
     """Train a policy with SAC.
 
@@ -191,7 +186,7 @@ def sac(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(greedy.renewed(), num_test_episodes)

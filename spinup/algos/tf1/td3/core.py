@@ -2,8 +2,7 @@
 
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.tf1.common.buffers import ReplayBuffer
 from spinup.algos.tf1.common.layers import (
     count_vars,
@@ -16,20 +15,6 @@ from spinup.algos.tf1.common.layers import (
 from spinup.algos.tf1.common.qnets import mlp_deterministic_policy, mlp_q_function
 from spinup.envs.bounds import require_finite_bounds
 from spinup.utils.tf import tf
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "ReplayBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "get_vars",
-    "mlp",
-    "mlp_actor_critic",
-    "placeholder",
-    "placeholders",
-]
 
 
 def mlp_actor_critic(

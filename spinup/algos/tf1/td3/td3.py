@@ -12,10 +12,9 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from spinup.algos.common.exploration import NoisyPolicy
-from spinup.algos.common.learner import Learner
+from spinup.algos.common.exploration import Learner, NoisyPolicy
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
 from spinup.algos.tf1.common.buffers import make_replay_buffer
@@ -26,7 +25,7 @@ from spinup.algos.tf1.common.qnets import action_limits
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.td3 import core
 from spinup.algos.tf1.td3.core import ReplayBuffer as ReplayBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOffPolicyOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -38,12 +37,18 @@ def smoothed_action(ac_targ, o2, target_noise, noise_clip, low, high):
     return tf.clip_by_value(a2 + noise * (high - low) / 2, low, high)
 
 
-def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
-    """Return both critics' mean squared errors against the target networks' one-step backup."""
-    o, a, r, o2, d = (batch[k] for k in ("obs", "act", "rew", "obs2", "done"))
+def compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return the target networks' one-step backup, which both critics learn, (B,)."""
+    r, o2, d = (batch[k] for k in ("rew", "obs2", "done"))
     a2 = smoothed_action(ac_targ, o2, target_noise, noise_clip, *limits)
     q_targ = tf.minimum(*ac_targ.twin_q(o2, a2))  # (B,)
-    backup = tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+    return tf.stop_gradient(r + gamma * (1 - d) * q_targ)
+
+
+def compute_loss_q(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits):
+    """Return both critics' mean squared errors against their target."""
+    o, a = batch["obs"], batch["act"]
+    backup = compute_target(ac, ac_targ, batch, gamma, target_noise, noise_clip, limits)
     q1, q2 = ac.twin_q(o, a)
     loss_q = tf.reduce_mean((q1 - backup) ** 2) + tf.reduce_mean((q2 - backup) ** 2)
     return loss_q, {"Q1Vals": q1, "Q2Vals": q2}
@@ -118,7 +123,7 @@ def td3_learner(
         # the delay counts gradient steps over the whole run
         return rules[step % policy_delay == 0](batch, run.noise)
 
-    return Learner(policy, update, values=("Q1Vals", "Q2Vals"), losses=("LossPi", "LossQ"))
+    return Learner(policy, update, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"))
 
 
 @training_function
@@ -146,18 +151,7 @@ def td3(
     max_ep_len: int | float = 1000,
     logger_kwargs: Mapping[str, Any] = {},
     save_freq: int = 1,
-    *,
-    updates_per_step: float = 1.0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOffPolicyOptions],
 ) -> None:
     """Train a policy with TD3.
 
@@ -185,7 +179,7 @@ def td3(
                 a = loop.act(learner.policy, start_steps)
                 o, a, r, o2, d = loop.step(a)
                 buffer.store_many(o, a, r, o2, d)
-                n = loop.updates_due(update_after, update_every, updates_per_step)
+                n = loop.updates_due(update_after, update_every, options["updates_per_step"])
                 for batch in loop.sample(buffer, n, batch_size):
                     loop.record(learner.update(batch, loop.updates))
             loop.evaluate(greedy.renewed(), num_test_episodes)

@@ -3,9 +3,9 @@
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
 from spinup.algos.tf1.common import nets
+from spinup.algos.tf1.common.advantages import PathBuffer
 from spinup.algos.tf1.common.gradients import gradients
 from spinup.algos.tf1.common.graph import Function
 from spinup.algos.tf1.common.layers import (
@@ -21,42 +21,8 @@ from spinup.algos.tf1.common.layers import (
 )
 from spinup.algos.tf1.common.nets import categorical_kl, diagonal_gaussian_kl
 from spinup.algos.tf1.common.objectives import shard_mean
-from spinup.algos.tf1.common.path_buffer import PathBuffer
 from spinup.parallel.tf import assign_params_from_flat, flat_concat
 from spinup.utils.tf import tf
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "FlatParams",
-    "GAEBuffer",
-    "TrustRegion",
-    "assign_params_from_flat",
-    "averaged_product",
-    "categorical_kl",
-    "combined_shape",
-    "conjugate_gradient",
-    "count_vars",
-    "diagonal_gaussian_kl",
-    "discount_cumsum",
-    "flat_concat",
-    "flat_grad",
-    "gaussian_likelihood",
-    "get_vars",
-    "hessian_vector_product",
-    "keys_as_sorted_list",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_categorical_policy",
-    "mlp_gaussian_policy",
-    "old_policy",
-    "placeholder",
-    "placeholder_from_space",
-    "placeholders",
-    "placeholders_from_spaces",
-    "values_as_sorted_list",
-    "with_old_policy",
-]
 
 
 def keys_as_sorted_list(dict):

@@ -29,7 +29,7 @@ from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objectiv
 from spinup.algos.tf1.common.run import TRUST_REGION, TfRun
 from spinup.algos.tf1.trpo import core
 from spinup.algos.tf1.trpo.core import GAEBuffer as GAEBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -140,16 +140,7 @@ def trpo(
     algo: Literal["trpo", "npg"] = "trpo",
     *,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOptions],
 ) -> None:
     """Train a policy with TRPO, or with the natural policy gradient.
 

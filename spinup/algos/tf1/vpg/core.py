@@ -2,8 +2,8 @@
 
 from gymnasium.spaces import Box, Discrete
 
-from spinup.algos.common.returns import discount_cumsum
-from spinup.algos.common.shapes import combined_shape
+from spinup.algos.common.returns import combined_shape, discount_cumsum
+from spinup.algos.tf1.common.advantages import PathBuffer as VPGBuffer
 from spinup.algos.tf1.common.layers import (
     count_vars,
     gaussian_likelihood,
@@ -19,23 +19,3 @@ from spinup.algos.tf1.common.nets import (
     mlp_categorical_policy,
     mlp_gaussian_policy,
 )
-from spinup.algos.tf1.common.path_buffer import PathBuffer as VPGBuffer
-
-__all__ = [
-    "Box",
-    "Discrete",
-    "VPGBuffer",
-    "combined_shape",
-    "count_vars",
-    "discount_cumsum",
-    "gaussian_likelihood",
-    "get_vars",
-    "mlp",
-    "mlp_actor_critic",
-    "mlp_categorical_policy",
-    "mlp_gaussian_policy",
-    "placeholder",
-    "placeholder_from_space",
-    "placeholders",
-    "placeholders_from_spaces",
-]

@@ -13,7 +13,7 @@ This version builds a TensorFlow graph; the README next to this file explains ho
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from spinup.algos.common.loop import Loop
 from spinup.algos.tf1.common.acting import GreedyAction, make_policy
@@ -25,7 +25,7 @@ from spinup.algos.tf1.common.objectives import evaluate, gradient_step, objectiv
 from spinup.algos.tf1.common.run import TfRun
 from spinup.algos.tf1.vpg import core
 from spinup.algos.tf1.vpg.core import VPGBuffer as VPGBuffer
-from spinup.runs.arguments import training_function
+from spinup.runs.arguments import TfOptions, Unpack, training_function
 from spinup.utils.tf import tf
 
 
@@ -81,16 +81,7 @@ def vpg(
     save_freq: int = 10,
     *,
     num_test_episodes: int = 0,
-    num_envs: int = 1,
-    vector: Literal["sync", "async"] = "sync",
-    shards: int | None = None,
-    num_threads: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: bool = False,
-    save_best: bool = False,
-    on_epoch: Callable[[dict[str, Any], Any], Any] | None = None,
+    **options: Unpack[TfOptions],
 ) -> None:
     """Train a policy with the vanilla policy gradient.
 
