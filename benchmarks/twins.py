@@ -86,7 +86,7 @@ def few_columns(text):
 
 def compare(algo):
     """Compare the two backends; return what `spinup compare` says, and its numbers."""
-    from spinup.analysis.compare import main as compare_main
+    from spinup.cli.compare import main as compare_main
 
     folders = [str(RESULTS / f"{algo}-{backend}") for backend in ("pytorch", "tf1")]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:

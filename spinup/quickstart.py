@@ -22,9 +22,10 @@ import numpy as np
 
 from spinup.analysis.plot import make_plots
 from spinup.envs import make_env
+from spinup.policies.display import prepare_headless_rendering
+from spinup.policies.episodes import run_episodes
 from spinup.policies.loading import load_policy_and_env
-from spinup.policies.play import run_episodes
-from spinup.policies.video import draw, prepare_headless_rendering, record_episodes
+from spinup.policies.video import draw, record_episodes
 from spinup.utils.errors import SpinupError, one_line
 
 PRESET = "ppo-CartPole-v1.json"

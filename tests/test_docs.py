@@ -15,11 +15,11 @@ import pytest
 import spinup.analysis.compare
 import spinup.analysis.plot
 import spinup.cli.new
-import spinup.cli.tune
+import spinup.cli.test_policy
 import spinup.policies.export
-import spinup.policies.play
 import spinup.quickstart
 import spinup_lab.commands.doctor
+import spinup_tune.command
 from benchmarks import learn
 from spinup import SpinupError, registry, run
 from spinup.cli import plan as cli
@@ -116,7 +116,7 @@ def parse(words, monkeypatch):
     """Put a command through spinup's own parsers; SpinupError or SystemExit if one refuses it."""
     monkeypatch.setattr(spinup.analysis.plot, "make_plots", lambda *a, **k: None)
     monkeypatch.setattr(spinup.analysis.compare, "make_comparison", lambda *a, **k: None)
-    tester = spinup.policies.play
+    tester = spinup.cli.test_policy
     monkeypatch.setattr(tester, "load_policy_and_env", lambda *a, **k: (Env(), None))
     monkeypatch.setattr(tester, "_longest", lambda *a: 0)
     monkeypatch.setattr(tester, "run_policy", lambda *a, **k: None)
@@ -126,7 +126,7 @@ def parse(words, monkeypatch):
     monkeypatch.setattr(spinup.quickstart, "_quickstart", lambda *a: 0)
     monkeypatch.setattr(spinup.cli.new, "write", lambda *a: [])
     monkeypatch.setattr(spinup_lab.commands.doctor, "examined", lambda *a: [])
-    monkeypatch.setattr(spinup.cli.tune, "execute", lambda *a: 0)
+    monkeypatch.setattr(spinup_tune.command, "execute", lambda *a: 0)
     rest = spinup_words(words)
     if rest is not None:
         if rest[0] == "exercise":

@@ -13,6 +13,7 @@ FRAMEWORKS = ("torch", "tensorflow", "mpi4py", "mujoco", "gymnasium")
 BACKENDS = ("pytorch", "tf1")
 LAYERS_FILE = Path(__file__).parents[1] / "docs/layers.toml"
 LAYERS = tuple(parse_toml(LAYERS_FILE.read_text(encoding="utf-8"))["layers"])
+SATELLITES = ("spinup_lab", "spinup_tune")
 # What every layer may import.
 BASE = ("spinup.registry", "spinup.user_config", "spinup.__version__")
 # Who may import TensorFlow. Whoever else needs it asks one of these, at the last moment.
@@ -85,8 +86,8 @@ def violations(module, source):
         root = name.partition(".")[0]
         if root in ("torch", "tensorflow") and under(module, "spinup.algos.common"):
             found.append(f"{module} -> {name}: algos/common is for every backend")
-        if root == "spinup_lab" and not under(module, "spinup_lab"):
-            found.append(f"{module} -> {name}: only the lab imports the lab")
+        if root in SATELLITES and not under(module, root):
+            found.append(f"{module} -> {name}: only {root} imports itself")
         if root == "spinup" and not allowed(module, name, as_program):
             found.append(f"{module} -> {name}")
         if root == "tensorflow" and not any(
@@ -113,7 +114,7 @@ def is_forwarding(module, source):
 def layer(name):
     """Where a dotted name is in the order of layers; None for the front, which is above them."""
     parts = name.split(".")
-    if len(parts) < 2 or parts[1] not in LAYERS:
+    if parts[0] != "spinup" or len(parts) < 2 or parts[1] not in LAYERS:
         return None
     inside = 0
     if parts[1] == "algos":
@@ -148,7 +149,7 @@ def allowed(module, name, as_program=False):
 
 
 def modules(repo_root):
-    sources = (p for name in ("spinup", "spinup_lab") for p in (repo_root / name).rglob("*.py"))
+    sources = (p for name in ("spinup", *SATELLITES) for p in (repo_root / name).rglob("*.py"))
     for path in sorted(sources):
         dotted = ".".join(path.relative_to(repo_root).with_suffix("").parts)
         # a package's own name keeps `__init__` here, so that its parent is the package itself

@@ -28,7 +28,7 @@ def sdist(repo_root, tmp_path_factory):
     """The unpacked source distribution, built from a copy: the tree itself stays clean."""
     folder = tmp_path_factory.mktemp("sdist")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("spinup", "spinup_lab", "docs", "tests"):
+    for name in ("spinup", "spinup_lab", "spinup_tune", "docs", "tests"):
         shutil.copytree(repo_root / name, folder / "source" / name, ignore=ignore)
     for path in repo_root.iterdir():
         if path.is_file() and not path.name.startswith("."):
@@ -105,11 +105,12 @@ def test_a_wheel_holds_every_module_and_data_file(wheel, repo_root):
             "*.json",
             "*.toml",
             "*.txt",
+            "*.mplstyle",
             "completion.*",
-            "README.md",
+            "*.md",
             "py.typed",
         )
-        for package in ("spinup", "spinup_lab")
+        for package in ("spinup", "spinup_lab", "spinup_tune")
         for path in (repo_root / package).rglob(pattern)
         if "__pycache__" not in path.parts
     }

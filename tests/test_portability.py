@@ -16,7 +16,9 @@ from spinup.runs.storage import locks
 from tests.helpers.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted(p for name in ("spinup", "spinup_lab") for p in (ROOT / name).rglob("*.py"))
+SOURCES = sorted(
+    p for name in ("spinup", "spinup_lab", "spinup_tune") for p in (ROOT / name).rglob("*.py")
+)
 EVERY_FILE = sorted(
     path for folder in ("spinup", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )

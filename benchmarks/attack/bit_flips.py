@@ -53,7 +53,7 @@ def act(run):
 
 
 def play(run):
-    from spinup.policies import play as program
+    from spinup.cli import test_policy as program
 
     return program.main([str(run), "-nr", "-n", "1", "-l", "5", "--seed", "0", "-d"])
 

@@ -11,7 +11,6 @@ Edge of the Statistical Precipice" (2021), and are checked against the authors' 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -24,9 +23,9 @@ import numpy as np
 from spinup.analysis import compare_figures, curves, figures, labels, plot
 from spinup.analysis.comparison import CURVE_REPS, Scores, compare_scores, efficiency, scaled, short
 from spinup.analysis.curves import Curve
-from spinup.utils.argparsing import Parser
 from spinup.utils.errors import SpinupError, one_line, printable_lines
 from spinup.utils.reading import read_json
+from spinup.utils.tables import aligned
 
 # ------------------------------------------------------------------------------------------ reading
 
@@ -70,7 +69,7 @@ def read_algorithms(
                 )
             if not run.length:
                 continue
-            curve = _curve(run, xaxis, value, until)
+            curve = curves.curve_of(run, xaxis, value, until=until)
             if curve is not None:
                 found[name].setdefault(run.env, []).append(curve)
         every += runs
@@ -91,25 +90,6 @@ def read_algorithms(
         shown = dict(zip(belongs, labels.name_runs(every, belongs, [""] * len(every)), strict=True))
         found = {shown[name]: envs for name, envs in found.items()}
     return _common(found)
-
-
-def _curve(run: curves.Run, xaxis: str, value: str, until: float | None) -> Curve | None:
-    missing = [c for c in (xaxis, value) if c not in run.columns]
-    if missing:
-        run.problems.append(f"there is no column {missing[0]}, so the run is left out")
-        return None
-    x, y = curves.clean_curve(run.columns[xaxis], run.columns[value])
-    if until is not None and len(x):
-        x, y = x[x <= until], y[x <= until]
-        if not len(x):
-            run.problems.append(
-                f"there are no rows before --until {until:g}, so the run is left out"
-            )
-            return None
-    if not len(x):
-        run.problems.append(f"there is no finite {value} yet, so the run is left out")
-        return None
-    return x, y
 
 
 def _names(logdirs: Sequence[str], legend: Sequence[str] | None) -> list[str]:
@@ -287,17 +267,15 @@ def text(result: Mapping[str, Any]) -> str:
     seeds = sorted({len(s) for envs in scores.values() for s in envs.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     many = f"{len(environments)} environment{'s' if len(environments) > 1 else ''}"
+    means = [
+        [env, *(f"{np.mean(s[env]):.4g} ({len(s[env])})" for s in scores.values())]
+        for env in environments
+    ]
     lines = [
         f"{len(scores)} algorithms, {many}, {count} seed{'' if count == '1' else 's'} each. "
         f"A run's score is the mean of {result['value']} over its last {result['last']} rows.",
         "",
-        *_table(
-            ["environment", *scores],
-            [
-                [env, *(f"{np.mean(s[env]):.4g} ({len(s[env])})" for s in scores.values())]
-                for env in environments
-            ],
-        ),
+        *aligned([["environment", *scores], *means], rule=True),
         "(mean score, number of seeds)",
         "",
     ]
@@ -310,27 +288,16 @@ def text(result: Mapping[str, Any]) -> str:
             + " become 0 to 1.",
             "",
         ]
-    lines += _table(
-        ["algorithm", "runs", "IQM", "95% CI", "mean", "95% CI"],
-        [
-            [name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"])]
-            + [short(a["mean"]), _range(a["mean_ci"])]
-            for name, a in result["algorithms"].items()
-        ],
-    )
-    lines += [
-        "",
-        *_table(
-            ["probability of improvement", "", "95% CI", "p"],
-            [
-                [f"{p['x']} over {p['y']}", f"{p['improvement']:.2f}"]
-                + [_range(p["improvement_ci"]), short(p["p"])]
-                for p in result["pairs"]
-            ],
-        ),
-        "",
-        *(p["sentence"] for p in result["pairs"]),
-    ]
+    sides = [["algorithm", "runs", "IQM", "95% CI", "mean", "95% CI"]]
+    for name, a in result["algorithms"].items():
+        mean = [short(a["mean"]), _range(a["mean_ci"])]
+        sides.append([name, str(a["runs"]), short(a["iqm"]), _range(a["iqm_ci"]), *mean])
+    pairs = [["probability of improvement", "", "95% CI", "p"]]
+    for p in result["pairs"]:
+        chance = [f"{p['improvement']:.2f}", _range(p["improvement_ci"])]
+        pairs.append([f"{p['x']} over {p['y']}", *chance, short(p["p"])])
+    lines += [*aligned(sides, rule=True), "", *aligned(pairs, rule=True), ""]
+    lines += [p["sentence"] for p in result["pairs"]]
     if len(result["pairs"]) > 1:
         lines.append(
             f"(The 5% level is divided among {len(result['pairs'])} comparisons: each uses "
@@ -341,71 +308,6 @@ def text(result: Mapping[str, Any]) -> str:
 
 def _range(pair: Sequence[float]) -> str:
     return f"{short(pair[0])} to {short(pair[1])}"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in [header, ["-" * w for w in widths], *rows]
-    ]
-
-
-# ------------------------------------------------------------------------------------- command line
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="spinup compare",
-        description="Compares algorithms over seeds and environments, with confidence intervals.",
-    )
-    parser.add_argument(
-        "logdir", nargs="+", help="one folder of runs, or one prefix of folders, per algorithm"
-    )
-    parser.add_argument("-l", "--legend", nargs="+", help="one name per algorithm")
-    parser.add_argument(
-        "-x", "--xaxis", default=plot.DEFAULT_XAXIS, help="column with the steps (%(default)s)"
-    )
-    parser.add_argument(
-        "-y", "--value", default=plot.DEFAULT_VALUE, help="column with the returns (%(default)s)"
-    )
-    parser.add_argument(
-        "--last",
-        type=int,
-        default=10,
-        help="number of final rows whose mean is a run's score (%(default)s)",
-    )
-    parser.add_argument("--until", type=float, help="ignore rows after this x")
-    parser.add_argument(
-        "--normalize",
-        "--normalise",
-        dest="normalise",
-        nargs="+",
-        metavar="HOW",
-        help="none, pool (lowest and highest score become 0 and 1), a JSON file "
-        '{"env": [low, high]}, or ENV=LOW,HIGH ...; default: pool for several '
-        "environments, else none",
-    )
-    parser.add_argument(
-        "-s",
-        "--smooth",
-        type=int,
-        default=1,
-        help="width of the moving average of the efficiency curves, in rows (%(default)s)",
-    )
-    parser.add_argument(
-        "--reps", type=int, default=10_000, help="bootstrap replicates (%(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)")
-    parser.add_argument(
-        "--save",
-        metavar="FILE|DIR",
-        nargs="+",
-        action="extend",
-        help="write all panels to one file (.png, .pdf or .svg), or one file per panel to a folder",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE as JSON")
-    return parser
 
 
 def make_comparison(
@@ -437,30 +339,6 @@ def make_comparison(
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `python -m spinup.run compare ...` and return the exit status."""
-    try:
-        args = _parser().parse_args(argv)
-        make_comparison(
-            args.logdir,
-            args.legend,
-            save=args.save,
-            json_file=args.json,
-            xaxis=args.xaxis,
-            value=args.value,
-            last=args.last,
-            until=args.until,
-            normalise=args.normalise,
-            smooth=args.smooth,
-            reps=args.reps,
-            seed=args.seed,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def _check_outputs(save: Sequence[str] | None, json_file: str | None) -> None:
     for given in save or []:
         suffix = Path(given).suffix.lower()
@@ -485,7 +363,3 @@ def _write_json(path: Path, result: Mapping[str, Any]) -> None:
     except OSError as error:
         raise SpinupError(f"cannot write {path} ({error.strerror}): choose another file") from None
     print(f"wrote {path}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -36,7 +36,8 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
             n: (tau, *(entry[k] for k in ("share", "low", "high")))
             for n, entry in result["profiles"]["algorithms"].items()
         }
-        _draw_lines(ax, found, styles)
+        figures.draw_curves(ax, found, styles)
+        ax.margins(x=0)
         ax.set(xlabel=f"{score} τ", ylabel="Share of runs above τ", ylim=(-0.02, 1.02))
         ax.set_title("Performance profiles")
     if "efficiency" in panels:
@@ -46,7 +47,7 @@ def draw(result: Mapping[str, Any], panels: Mapping[str, Axes]) -> None:
             n: tuple(entry[k] for k in ("x", "iqm", "low", "high"))
             for n, entry in data["algorithms"].items()
         }
-        _draw_lines(ax, found, styles)
+        figures.draw_curves(ax, found, styles)
         figures.set_x_range(ax, ax.lines)
         steps = data["unit"] == "steps"
         ax.set_xlabel(
@@ -63,10 +64,7 @@ def _draw_intervals(
 ) -> None:
     key = title.lower()
     for i, (name, entry) in enumerate(result["algorithms"].items()):
-        low, high = entry[f"{key}_ci"]
-        color = styles[name][0]
-        ax.plot([low, high], [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
-        ax.plot([entry[key]], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
+        _draw_row(ax, i, entry[f"{key}_ci"], entry[key], styles[name][0])
     _name_rows(ax, list(result["algorithms"]))
     ax.set_xlabel(label)
     ax.set_title(f"{title}, 95% CI")
@@ -79,9 +77,7 @@ def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
     names = []
     for i, pair in enumerate(result["pairs"]):
         color = figures.COLORS[0] if pair["verdict"] == "established" else "0.5"
-        low, high = pair["improvement_ci"]
-        ax.plot([low, high], [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
-        ax.plot([pair["improvement"]], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
+        _draw_row(ax, i, pair["improvement_ci"], pair["improvement"], color)
         names.append(f"{pair['x']} > {pair['y']}")
     ax.axvline(0.5, color="0.3", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     _name_rows(ax, names)
@@ -90,22 +86,17 @@ def _draw_improvement(ax: Axes, result: Mapping[str, Any]) -> None:
     ax.set_title("Probability of improvement")
 
 
+def _draw_row(ax: Axes, i: int, interval: Sequence[float], value: float, color: Any) -> None:
+    """Draw an interval as a bar, and its estimate as a tick."""
+    ax.plot(interval, [i, i], color=color, linewidth=9, alpha=0.35, solid_capstyle="butt")
+    ax.plot([value], [i], "|", color=color, markersize=16, markeredgewidth=2.5)
+
+
 def _name_rows(ax: Axes, names: list[str]) -> None:
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)  # the first name at the top
     ax.grid(False, axis="y")
     ax.tick_params(axis="y", length=0)
-
-
-def _draw_lines(ax: Axes, found: Mapping[str, Any], styles: Mapping[str, Any]) -> None:
-    for i, (name, (x, line, low, high)) in enumerate(found.items()):
-        color, dashes = styles[name]
-        marker = "o" if len(x) == 1 else None  # a line through one point is invisible
-        look = {"color": color, "linestyle": dashes, "marker": marker}
-        ax.plot(x, line, zorder=3, gid=f"curve-{i}", **look)
-        band = figures.draw_band(ax, x, low, high, color, figures.shade_of(len(found)))
-        band.set_gid(f"band-{i}")
-    ax.margins(x=0)
 
 
 def save_figures(result: Mapping[str, Any], save: Sequence[str]) -> list[Path]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from spinup.analysis import curves, stats
 from spinup.analysis.curves import Curve
+from spinup.analysis.texts import TEXTS
 from spinup.utils.errors import SpinupError
 
 Scores = Mapping[str, Mapping[str, np.ndarray]]  # algorithm -> environment -> one score per run
@@ -213,73 +214,41 @@ def more_seeds(
 
 
 def sentence(pair: Mapping[str, Any]) -> str:
-    """Describe the comparison of a pair in words."""
-    x, y, more = pair["x"], pair["y"], pair["more_seeds"]
-    low, high = pair["iqm_difference_ci"]
-    size = (
-        f"the IQM of {x} is higher by {short(pair['iqm_difference'])} "
-        f"(95% CI {short(low)} to {short(high)})"
-    )
-    chance = f"a run of {x} beats one of {y} with probability {pair['improvement']:.2f}"
-    level = f"{100 * pair['alpha']:.2g}%"
+    """Describe the comparison of a pair in words, which are in `texts.toml`."""
+    texts, more = TEXTS["verdicts"], pair["more_seeds"]
+    seeds = sorted({n for sizes in pair["seeds"].values() for n in sizes})
+    plural = "" if more == 1 else "s"
+    said: dict[str, Any] = {
+        **{key: pair[key] for key in ("x", "y")},
+        **{key: short(pair[key]) for key in ("p", "smallest_p")},
+        "difference": short(pair["iqm_difference"]),
+        "improvement": f"{pair['improvement']:.2f}",
+        "level": f"{100 * pair['alpha']:.2g}%",
+        "power": f"{POWER:g}",
+        "seeds": f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
+        "needed": f"more than {MOST_SEEDS} more seeds"
+        if more is None
+        else f"about {more} more seed{plural}",
+    }
+    said["lowest"], said["highest"] = map(short, pair["iqm_difference_ci"])
+    said["likely_low"], said["likely_high"] = (f"{v:.2f}" for v in pair["improvement_ci"])
+
+    def fill(key: str) -> str:
+        text: str = texts[key].format(**said)
+        return text
+
+    said.update(size=fill("size"), chance=fill("chance"))
     if pair["verdict"] == "established":
-        return (
-            f"Established: {x} is better than {y}; {size}, and {chance} "
-            f"({pair['improvement_ci'][0]:.2f} to {pair['improvement_ci'][1]:.2f}); "
-            f"p = {short(pair['p'])}. No more seeds are needed."
-        )
-    each = "for both in each environment"
-    if pair["verdict"] == "too few seeds":
-        seeds = sorted({n for sizes in pair["seeds"].values() for n in sizes})
-        counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-        if seeds[0] < 2:
-            why = "a single seed does not show how much seeds differ"
-        else:
-            why = (
-                f"no difference could be distinguished from chance at the {level} level "
-                f"(the smallest p-value possible is {short(pair['smallest_p'])})"
-            )
-        needed = f"more than {MOST_SEEDS} more seeds" if more is None else f"about {_seeds(more)}"
-        if pair["iqm_difference"] == 0.0:
-            seen = "their IQMs are the same."
-        elif pair["improvement"] <= 0.5:
-            seen = f"{size}, but {chance}: the two measures disagree."
-        else:
-            seen = f"{size}; to establish that, {needed} {each} would be needed."
-        return (
-            f"Too few seeds to distinguish {x} from {y}: with {counted} per environment, {why}. So "
-            f"far {seen}"
-        )
+        return fill("established")
+    seen = "disagree" if pair["improvement"] <= 0.5 else "unlike"
     if pair["iqm_difference"] == 0.0:
-        return (
-            f"Not established: no difference between {x} and {y} was found; their IQMs are the "
-            f"same and {chance} (p = {short(pair['p'])}). This does not show how many "
-            "seeds are needed."
-        )
-    if pair["improvement"] <= 0.5:
-        return (
-            f"Not established: {x} against {y}; {size}, but {chance} (p = {short(pair['p'])}). The "
-            "two measures disagree on which is better, so they do not show how many seeds are "
-            "needed."
-        )
-    if more is None:
-        advice = (
-            f"The difference is so small compared with the spread of the seeds that more than "
-            f"{MOST_SEEDS} more seeds {each} would be needed: in practice, the two are equal."
-        )
-    else:
-        advice = (
-            f"If the difference is as large as it looks, about {_seeds(more)} {each} would "
-            f"establish it with probability {POWER:g}."
-        )
-    return (
-        f"Not established: {x} against {y}; {size} and {chance}, which may be chance "
-        f"(p = {short(pair['p'])} at the {level} level). {advice}"
-    )
-
-
-def _seeds(n: int) -> str:
-    return f"{n} more seed{'' if n == 1 else 's'}"
+        seen = "same"
+    if pair["verdict"] == "too few seeds":
+        said["why"] = fill("why_single" if seeds[0] < 2 else "why_level")
+        said["seen"] = fill(f"seen_{seen}")
+        return fill("too_few")
+    said["advice"] = fill("advice_tiny" if more is None else "advice_more")
+    return fill(seen)
 
 
 def short(value: float) -> str:
@@ -344,14 +313,11 @@ def efficiency(
 def _iqm_curve(strata: list[np.ndarray], reps: int, seed: int, i: int) -> np.ndarray:
     """Return the IQM and its interval at each point of (runs, points) matrices; NaN is missing."""
     result = np.full((3, strata[0].shape[1]), np.nan)
-    there = np.isfinite(np.concatenate(strata))
-    patterns, group = np.unique(there, axis=1, return_inverse=True)
     edges = np.cumsum([len(s) for s in strata])[:-1]
-    for k, rows in enumerate(patterns.T):
+    for rows, columns in curves.alike(np.concatenate(strata)):
         present = np.split(rows, edges)
         if not all(p.any() for p in present):
             continue
-        columns = np.flatnonzero(group.reshape(-1) == k)
         part = [s[np.ix_(p, columns)] for s, p in zip(strata, present, strict=True)]
         weights = stats.weights_of([len(p) for p in part])
         drawn = stats.bootstrap(part, stats.iqm, reps, _rng(seed, _CURVE, i))

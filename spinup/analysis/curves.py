@@ -47,7 +47,8 @@ Curve = tuple[np.ndarray, np.ndarray]
 class Run:
     """The contents of a run directory; `columns` maps the requested names to numbers.
 
-    `problems` lists what is wrong with the run; `length` is its number of complete rows.
+    `problems` lists what is wrong with the run; `length` is its number of complete rows. `table`
+    has all of its columns, if `plot.get_datasets` read the run.
     """
 
     folder: Path
@@ -57,6 +58,7 @@ class Run:
     config: dict[str, Any] = field(repr=False)
     header: list[str] = field(repr=False)
     columns: dict[str, np.ndarray] = field(repr=False, default_factory=dict)
+    table: Any = field(repr=False, default=None)
 
     @property
     def env(self) -> str:
@@ -155,7 +157,8 @@ def read_rows(folder: Path) -> tuple[Run, list[str]]:
     run, rows = _load(folder)
     for name, source in _sources(run, ["Performance"]).items():
         place = run.header.index(source)
-        run.columns[name] = _numbers([row.split("\t")[place] for row in rows], name, run.problems)
+        fields = [row.split("\t")[place] for row in rows]
+        run.columns[name] = _numbers(fields, name, run.problems)
     return run, rows
 
 
@@ -365,6 +368,28 @@ def clean_curve(x: Any, y: Any, smooth: int = 1) -> Curve:
     return grid, np.bincount(inverse, weights=y) / counts
 
 
+def curve_of(
+    run: Run, xaxis: str, value: str, smooth: int = 1, until: float | None = None
+) -> Curve | None:
+    """Return a run's cleaned curve, up to `until`; None, and a problem of the run, without one."""
+    missing = [c for c in (xaxis, value) if c not in run.columns]
+    if missing:
+        run.problems.append(f"there is no column {missing[0]}, so the run is left out")
+        return None
+    x, y = clean_curve(run.columns[xaxis], run.columns[value], smooth)
+    if until is not None and len(x):
+        x, y = x[x <= until], y[x <= until]
+        if not len(x):
+            run.problems.append(
+                f"there are no rows before --until {until:g}, so the run is left out"
+            )
+            return None
+    if not len(x):
+        run.problems.append(f"there is no finite {value} yet, so the run is left out")
+        return None
+    return x, y
+
+
 def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
     """Resample curves at common x values.
 
@@ -387,3 +412,14 @@ def align(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
 def at(curves: Sequence[Curve], grid: np.ndarray) -> np.ndarray:
     """Interpolate curves at `grid`, one row per curve; NaN outside a curve's own range."""
     return np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])
+
+
+def alike(matrix: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Group the columns of a matrix by the rows that have a value there: yield (rows, columns).
+
+    Runs may have different lengths, so that a curve's statistics differ in what they are over.
+    """
+    patterns, group = np.unique(np.isfinite(matrix), axis=1, return_inverse=True)
+    for k, rows in enumerate(patterns.T):
+        if rows.any():
+            yield rows, np.flatnonzero(group.reshape(-1) == k)

@@ -7,20 +7,22 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup.policies.video import has_display
+from spinup.analysis.texts import TEXTS
+from spinup.policies.display import has_display
 from spinup.utils.errors import SpinupError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+STYLE = Path(__file__).with_name("paper.mplstyle")
 FORMATS = (".png", ".pdf", ".svg")
 # Sizes in inches: a figure with one panel, and each panel of a larger one.
 ONE_PANEL = (8.0, 5.5)
@@ -29,49 +31,33 @@ EACH_PANEL = (6.4, 4.6)
 # is hard to see on white, is left out. Once all colors are used, further lines get new dashes.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
-_LABELS = {
-    "TotalEnvInteracts": "Environment steps",
-    "Performance": "Average return",
-    "AverageEpRet": "Average return (training)",
-    "AverageTestEpRet": "Average return (test)",
-    "EpLen": "Episode length",
-    "TestEpLen": "Episode length (test)",
-    "Time": "Time (s)",
-    "LossPi": "Policy loss",
-    "LossV": "Value loss",
-    "LossQ": "Q loss",
-    "DeltaLossPi": "Change of the policy loss",
-    "DeltaLossV": "Change of the value loss",
-    "KL": "KL divergence",
-    "ClipFrac": "Clipped fraction",
-    "StopIter": "Policy iterations",
-    "BacktrackIters": "Backtracking steps",
-}
-_WORDS = {
-    "EpRet": "return (training)",
-    "TestEpRet": "return (test)",
-    "VVals": "value estimate",
-    "QVals": "Q value",
-    "Q1Vals": "Q1 value",
-    "Q2Vals": "Q2 value",
-    "LogPi": "log-probability",
-}
-_STATISTICS = {
-    "Average": "Average",
-    "Std": "Standard deviation of the",
-    "Max": "Maximum",
-    "Min": "Minimum",
-}
-
 
 # ------------------------------------------------------------------------------------------- axes
 
 
-def draw_band(ax: Axes, x: Any, low: Any, high: Any, color: Any, alpha: float) -> Any:
-    """Shade the area between two edges; for a single x, draw a vertical bar instead."""
-    if len(x) == 1:
-        return ax.vlines(x, low, high, color=color, alpha=0.35, linewidth=5)
-    return ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
+# What is drawn for one line: x, y, and the lower and upper edges of its band, or None without one.
+Drawn = tuple[Any, Any, Any, Any]
+
+
+def draw_curves(
+    ax: Axes, found: Mapping[str, Drawn], looks: Mapping[str, tuple[Any, Any]], **options: Any
+) -> dict[str, Any]:
+    """Draw lines, each with its band, in these colors and dashes; return the lines, by name."""
+    handles: dict[str, Any] = {}
+    alpha = 0.18 if len(found) <= 4 else 0.1  # less if many bands overlap
+    for i, (name, (x, y, low, high)) in enumerate(found.items()):
+        color, dashes = looks[name]
+        marker = "o" if len(x) == 1 else None  # a line through one point is invisible
+        style = {"color": color, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
+        (handles[name],) = ax.plot(x, y, label=name, gid=f"curve-{i}", **style)
+        if low is None:
+            continue
+        if len(x) == 1:
+            band: Any = ax.vlines(x, low, high, color=color, alpha=0.35, linewidth=5)
+        else:
+            band = ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
+        band.set_gid(f"band-{i}")
+    return handles
 
 
 def finish_axes(ax: Axes) -> None:
@@ -105,22 +91,18 @@ def styles(palette: Any = None) -> list[tuple[Any, Any]]:
     return [(color, dashes) for dashes in DASHES for color in colors]
 
 
-def shade_of(lines: int) -> float:
-    """Return the opacity of the bands: lower if many of them overlap."""
-    return 0.18 if lines <= 4 else 0.1
-
-
 def axis_label(column: str) -> str:
     """Spell out a column's name: `LossPi` becomes "Policy loss".
 
     `MaxEpRet` becomes "Maximum return (training)". Unknown names are split at capital letters.
     """
-    if column in _LABELS:
-        return _LABELS[column]
+    if column in TEXTS["columns"]:
+        return str(TEXTS["columns"][column])
     statistic, rest = re.fullmatch(r"(Average|Std|Max|Min|)(.*)", column, re.S).groups()  # type: ignore[union-attr]
-    if rest in _WORDS:
-        words = _WORDS[rest]
-        return f"{_STATISTICS[statistic]} {words}" if statistic else words[0].upper() + words[1:]
+    words = TEXTS["quantities"].get(rest)
+    if words is not None:
+        first = TEXTS["statistics"].get(statistic)
+        return f"{first} {words}" if statistic else words[0].upper() + words[1:]
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", column).split()
     lowered = [p if p[1:] != p[1:].lower() or len(p) == 1 else p.lower() for p in parts[1:]]
     return " ".join([*parts[:1], *lowered]) or column
@@ -132,40 +114,12 @@ def axis_label(column: str) -> str:
 @contextmanager
 def paper_style(font_scale: float) -> Iterator[None]:
     """Apply the figures' style temporarily, so that a notebook keeps its own style."""
-    import matplotlib
+    import matplotlib.style
 
-    text, small = 12 * font_scale, 11 * font_scale
-    style: Any = {
-        "font.family": ["sans-serif"],
-        "font.size": text,
-        "axes.titlesize": text,
-        "axes.labelsize": text,
-        "xtick.labelsize": small,
-        "ytick.labelsize": small,
-        "legend.fontsize": small,
-        "figure.facecolor": "white",
-        "axes.facecolor": "white",
-        "axes.edgecolor": "0.3",
-        "axes.labelcolor": "0.1",
-        "axes.linewidth": 1.0,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": "0.92",
-        "grid.linewidth": 0.8,
-        "grid.linestyle": "-",
-        "lines.linewidth": 2.0,
-        "lines.solid_capstyle": "round",
-        "xtick.direction": "out",
-        "ytick.direction": "out",
-        "xtick.color": "0.3",
-        "ytick.color": "0.3",
-        "xtick.labelcolor": "0.1",
-        "ytick.labelcolor": "0.1",
-        "legend.frameon": False,
-        "legend.handlelength": 1.8,
-        "text.parse_math": False,  # a dollar sign in an experiment's name is literal
-    }
-    with matplotlib.rc_context(style):
+    small = 11 * font_scale
+    sizes: Any = {"font.size": 12 * font_scale, "legend.fontsize": small}
+    sizes |= {"xtick.labelsize": small, "ytick.labelsize": small}
+    with matplotlib.style.context([STYLE, sizes]):
         yield
 
 
@@ -185,9 +139,7 @@ def place_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str]) -> None
     labels = _legend_labels(names)
     options: dict[str, Any] = {"fontsize": "small", "borderaxespad": 0.4}
     if len(names) <= 8:
-        figure = ax.get_figure(root=True) if _takes_root(ax) else ax.figure
-        assert figure is not None
-        figure.draw_without_rendering()  # type: ignore[union-attr]  # for the corners
+        ax.figure.canvas.figure.draw_without_rendering()  # for the corners
         for corner in (
             "lower right",
             "upper left",
@@ -254,12 +206,6 @@ def legend_below(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -
     columns = max(1, min(len(shown), int(width / (size * (0.6 * longest + 4)))))
     figure.set_size_inches(width, height + 1.5 * size * math.ceil(len(shown) / columns))
     figure.legend(handles, shown, loc="outside lower center", ncols=columns, fontsize="small")
-
-
-def _takes_root(ax: Axes) -> bool:
-    import inspect
-
-    return "root" in inspect.signature(ax.get_figure).parameters  # matplotlib >= 3.10
 
 
 def _covers(ax: Axes, box: Any) -> bool:

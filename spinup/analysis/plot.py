@@ -10,14 +10,13 @@ standard deviation. `docs/plotting.md` has the details.
 
 from __future__ import annotations
 
-import argparse
 import io
 import itertools
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +24,7 @@ import numpy as np
 
 from spinup.analysis import curves, figures, labels, stats
 from spinup.analysis.curves import Curve, smooth_values
-from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError, nearest, one_line
+from spinup.utils.errors import SpinupError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "get_all_datasets",
     "get_datasets",
-    "main",
     "make_plots",
     "plot_data",
     "smooth_values",
@@ -57,6 +54,10 @@ Panels = dict[str, dict[str, list[Curve]]]
 BANDS = ("sd", "ci", "minmax", "none")
 # Bootstrap of `--band ci`. The seed is fixed, so that the same data gives the same figure.
 REPS, SEED = 1000, 0
+# Globals of the original's plotter, which user code reads.
+DIV_LINE_WIDTH = 50
+exp_idx = 0
+units: dict[str, int] = {}
 _ADDED = ("Unit", "Condition1", "Condition2", "Performance")
 
 
@@ -78,28 +79,38 @@ def get_datasets(
         return was logged, `Performance`. Runs without a complete row are skipped and reported on
         standard error.
     """
-    return _name_runs(list(_tables(logdir, condition)), named=condition is not None)
+    found = _find([logdir], condition and [condition], _read_table)
+    return _tables(found, named=condition is not None)
 
 
-def _tables(
-    logdir: str | os.PathLike[str], condition: str | None
-) -> Iterator[tuple[curves.Run, pd.DataFrame]]:
-    """Yield every run below `logdir` that has a complete row, with its table."""
+def _find(
+    folders: Sequence[str | os.PathLike[str]],
+    legend: Sequence[str] | None,
+    read: Callable[[Path], curves.Run],
+) -> list[tuple[str, curves.Run]]:
+    """Read the runs below folders: (condition, run), each run once for each condition."""
+    found: dict[tuple[str, Path], curves.Run] = {}
+    for i, logdir in enumerate(folders):
+        for folder in curves.run_folders(Path(logdir)):
+            run = read(folder)
+            found.setdefault((legend[i] if legend else run.exp_name, folder.resolve()), run)
+    return [(condition, run) for (condition, _), run in found.items()]
+
+
+def _read_table(folder: Path) -> curves.Run:
+    """Read a run with all of its columns."""
     import pandas as pd
 
-    for folder in curves.run_folders(Path(logdir)):
-        run, rows = curves.read_rows(folder)
-        curves.report([run], "plot")
-        if not rows:
-            continue
-        # quoting=3: treat quotation marks in logged strings as ordinary characters.
-        table = "\n".join(["\t".join(run.header), *rows])
-        data = pd.read_csv(io.StringIO(table), sep="\t", quoting=3)
-        data = data.drop(columns=[c for c in _ADDED if c in data.columns])
-        if "Performance" in run.columns:
-            data["Performance"] = run.columns["Performance"]
-        data["Condition1"] = condition or run.exp_name
-        yield run, data
+    run, rows = curves.read_rows(folder)
+    if not rows:
+        return run
+    # quoting=3: treat quotation marks in logged strings as ordinary characters.
+    text = "\n".join(["\t".join(run.header), *rows])
+    table = pd.read_csv(io.StringIO(text), sep="\t", quoting=3)
+    run.table = table.drop(columns=[c for c in _ADDED if c in table.columns])
+    if "Performance" in run.columns:
+        run.table["Performance"] = run.columns["Performance"]
+    return run
 
 
 def get_all_datasets(
@@ -118,14 +129,10 @@ def get_all_datasets(
         exclude: Leave out folders whose path contains any of these strings.
     """
     folders = _choose(all_logdirs, legend, select, exclude)
-    found: dict[tuple[str, Path], tuple[curves.Run, pd.DataFrame]] = {}
-    for i, logdir in enumerate(folders):
-        for run, data in _tables(logdir, legend[i] if legend else None):
-            key = str(data["Condition1"].iloc[0]), run.folder.resolve()
-            found.setdefault(key, (run, data))
-    if not found:
+    tables = _tables(_find(folders, legend, _read_table), named=bool(legend))
+    if not tables:
         raise SpinupError(_no_rows(folders))
-    return _name_runs(list(found.values()), named=bool(legend))
+    return tables
 
 
 def _choose(
@@ -157,28 +164,28 @@ def _no_rows(folders: Sequence[str]) -> str:
     )
 
 
-def _note(message: str) -> None:
-    print(f"plot: {one_line(message)}", file=sys.stderr)
-
-
-def _name_runs(found: Sequence[tuple[curves.Run, pd.DataFrame]], named: bool) -> list[pd.DataFrame]:
-    """Number the runs of each condition, and attach to each table what `plot_data` calls its line.
+def _tables(found: Sequence[tuple[str, curves.Run]], named: bool) -> list[pd.DataFrame]:
+    """Return the table of each run that has a complete row, with what `plot_data` calls its line.
 
     A table is drawn in one pair of axes, so with several environments, names contain these.
     """
-    runs = [run for run, _ in found]
-    conditions = [str(data["Condition1"].iloc[0]) for _, data in found]
+    curves.report([run for _, run in found], "plot")
+    found = [(condition, run) for condition, run in found if run.length]
+    runs, conditions = [run for _, run in found], [condition for condition, _ in found]
     envs = [run.env for run in runs]
     names = conditions if named else labels.name_runs(runs, conditions, envs)
-    units: dict[str, int] = {}
-    for i, (run, data) in enumerate(found):
-        data["Unit"] = units.get(conditions[i], 0)
-        data["Condition2"] = f"{conditions[i]}-{i}"
-        units[conditions[i]] = units.get(conditions[i], 0) + 1
+    units: Counter[str] = Counter()
+    tables = []
+    for i, (condition, run) in enumerate(found):
+        table = run.table
+        table["Condition1"] = condition
+        table["Unit"], table["Condition2"] = units[condition], f"{condition}-{i}"
+        units[condition] += 1
         if not named:
-            data.attrs["line"] = f"{run.env}, {names[i]}" if len(set(envs)) > 1 else names[i]
-            data.attrs.update(env=run.env, seed=labels.seed_of(run))
-    return [data for _, data in found]
+            table.attrs["line"] = f"{run.env}, {names[i]}" if len(set(envs)) > 1 else names[i]
+            table.attrs.update(env=run.env, seed=labels.seed_of(run))
+        tables.append(table)
+    return tables
 
 
 # ------------------------------------------------------------------------------------------ numbers
@@ -204,13 +211,7 @@ def estimate(
             f"--band must be one of {', '.join(BANDS)}, not {band}{nearest(band, BANDS)}"
         )
     line, low, high = np.full((3, matrix.shape[1]), np.nan)
-    there = np.isfinite(matrix)
-    # Runs may have different lengths: process columns in groups that have the same runs.
-    patterns, group = np.unique(there, axis=1, return_inverse=True)
-    for k, rows in enumerate(patterns.T):
-        if not rows.any():
-            continue
-        columns = np.flatnonzero(group.reshape(-1) == k)
+    for rows, columns in curves.alike(matrix):
         values = matrix[np.ix_(rows, columns)].T  # (points, runs)
         line[columns] = low[columns] = high[columns] = function(values)
         if values.shape[1] == 1:
@@ -247,33 +248,15 @@ def _estimator(given: str | Callable[..., Any]) -> Callable[[np.ndarray], np.nda
     raise SpinupError(f"--est must be one of {known}, not {given}{nearest(name, ESTIMATORS)}")
 
 
-def _curves_of_tables(
-    tables: Sequence[pd.DataFrame], xaxis: str, value: str, condition: str | None, smooth: int
-) -> dict[str, list[Curve]]:
-    """Return the curves of each line, by the name to show in the legend."""
+def _as_run(table: pd.DataFrame, name: str, xaxis: str, value: str) -> curves.Run:
+    """Return a table as a run, whose line has this name."""
     import pandas as pd
 
-    found: dict[str, list[Curve]] = {}
-    seeds: dict[str, list[int | None]] = {}
-    for table in tables:
-        name = _line_of(table, condition)
-        missing = [c for c in (xaxis, value) if c not in table.columns]
-        if missing:
-            _note(f"a run of '{name}' has no column {missing[0]} and is left out.")
-            continue
-        x, y = (pd.to_numeric(table[c], errors="coerce") for c in (xaxis, value))
-        curve = curves.clean_curve(x, y, smooth)
-        if not len(curve[0]):
-            _note(f"a run of '{name}' has no finite {value} and is left out.")
-            continue
-        found.setdefault(name, []).append(curve)
-        if condition is None and "line" in table.attrs:
-            seeds.setdefault(name, []).append(table.attrs["seed"])
-    if not found:
-        names = [{str(c) for c in table.columns} - set(_ADDED[:3]) for table in tables]
-        raise SpinupError(curves.no_column(names, xaxis, value))
-    counts = {name: f" ({labels.count_seeds([s])})" for name, s in seeds.items()}
-    return {name + counts.get(name, ""): lines for name, lines in found.items()}
+    known = [c for c in (xaxis, value) if c in table.columns]
+    columns = {c: pd.to_numeric(table[c], errors="coerce").to_numpy(float) for c in known}
+    header = [str(c) for c in table.columns if c not in _ADDED[:3]]
+    config, where = {"seed": table.attrs.get("seed")}, Path(f"a run of '{name}'")
+    return curves.Run(where, name, len(table), [], config, header, columns)
 
 
 def _line_of(table: pd.DataFrame, condition: str | None) -> str:
@@ -338,7 +321,11 @@ def plot_data(
     known = {str(c) for table in tables for c in table.columns}
     xaxis = xaxis or (DEFAULT_XAXIS if DEFAULT_XAXIS in known else "Epoch")
     value = value or (DEFAULT_VALUE if DEFAULT_VALUE in known else "AverageEpRet")
-    found = _curves_of_tables(tables, xaxis, value, condition, smooth)
+    names = [_line_of(table, condition) for table in tables]
+    runs = [_as_run(table, name, xaxis, value) for table, name in zip(tables, names, strict=True)]
+    with_seeds = condition is None and all("line" in table.attrs for table in tables)
+    (found,) = _panels(runs, names, xaxis, value, smooth, with_seeds).values()
+    curves.report(runs, "plot")
     looks = dict(zip(found, itertools.cycle(figures.styles(palette)), strict=False))
     with figures.paper_style(font_scale):
         if ax is None:
@@ -372,17 +359,13 @@ def _draw(
     **options: Any,
 ) -> dict[str, Any]:
     """Draw the lines and bands of one panel; return the lines, by their names."""
-    handles: dict[str, Any] = {}
-    for i, (name, runs) in enumerate(found.items()):
+    drawn: dict[str, figures.Drawn] = {}
+    for name, runs in found.items():
         grid, matrix = curves.align(runs)
-        line, low, high = estimate(matrix, estimator, band)
-        color, dashes = looks[name]
-        marker = "o" if len(grid) == 1 else None  # a line through one point is invisible
-        style = {"color": color, "linestyle": dashes, "marker": marker, "zorder": 3, **options}
-        (handles[name],) = ax.plot(grid, line, label=name, gid=f"curve-{i}", **style)
-        if band != "none" and len(runs) > 1:
-            shade = figures.shade_of(len(found))
-            figures.draw_band(ax, grid, low, high, color, shade).set_gid(f"band-{i}")
+        line, *edges = estimate(matrix, estimator, band)
+        low, high = edges if band != "none" and len(runs) > 1 else (None, None)
+        drawn[name] = (grid, line, low, high)
+    handles = figures.draw_curves(ax, drawn, looks, **options)
     figures.set_x_range(ax, list(handles.values()))
     figures.finish_axes(ax)
     return handles
@@ -430,25 +413,21 @@ def make_plots(
     xaxis = xaxis or DEFAULT_XAXIS
     wanted = [values] if isinstance(values, str) else list(values or [DEFAULT_VALUE])
     folders = _choose(all_logdirs, legend, select, exclude)
-    found: dict[tuple[str, Path], curves.Run] = {}
-    for i, folder in enumerate(folders):
-        for run in curves.read_runs([folder], {xaxis, *wanted}):
-            # Folders may repeat or contain each other, but no run counts twice in a line.
-            found.setdefault((legend[i] if legend else run.exp_name, run.folder.resolve()), run)
-    conditions = [condition for (condition, _), run in found.items() if run.length]
-    runs = [run for run in found.values() if run.length]
+    found = _find(folders, legend, lambda folder: curves.read_run(folder, {xaxis, *wanted}))
+    conditions = [condition for condition, run in found if run.length]
+    runs = [run for _, run in found if run.length]
     names = _line_names(runs, conditions, bool(legend), count)
     with_seeds = not (legend or count)
     drawings = [
         (value, _panels(runs, names, xaxis, value, smooth, with_seeds)) for value in wanted if runs
     ]
-    curves.report(found.values(), "plot")
+    curves.report([run for _, run in found], "plot")
     if not runs:
         raise SpinupError(_no_rows(folders))
 
     if not files and not figures.can_show():
         files = figures.output_files("spinup-plot.png")
-        _note("there is no display, so the figure is written to a file.")
+        print("plot: there is no display, so the figure is written to a file.", file=sys.stderr)
     written: list[Path] = []
     for value, panels in drawings:
         with figures.paper_style(font_scale):
@@ -493,13 +472,8 @@ def _panels(
     found: Panels = {}
     seeds: dict[str, dict[str, list[int | None]]] = {}
     for run, name in zip(runs, names, strict=True):
-        missing = [c for c in (xaxis, value) if c not in run.columns]
-        if missing:
-            run.problems.append(f"there is no column {missing[0]}, so the run is left out")
-            continue
-        curve = curves.clean_curve(run.columns[xaxis], run.columns[value], smooth)
-        if not len(curve[0]):
-            run.problems.append(f"there is no finite {value} yet, so the run is left out")
+        curve = curves.curve_of(run, xaxis, value, smooth)
+        if curve is None:
             continue
         found.setdefault(run.env, {}).setdefault(name, []).append(curve)
         seeds.setdefault(name, {}).setdefault(run.env, []).append(labels.seed_of(run))
@@ -543,87 +517,3 @@ def _figure(
 def _file_of(path: Path, value: str, count: int) -> Path:
     name = re.sub(r"[^\w.-]", "-", value)
     return path if count == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
-
-
-# ------------------------------------------------------------------------------------- command line
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="spinup plot", description="Draw learning curves.")
-    parser.add_argument(
-        "logdir",
-        nargs="+",
-        help="run directory or folder of runs; without a final slash, a prefix of such folders",
-    )
-    parser.add_argument("-l", "--legend", nargs="*", help="one name per folder")
-    parser.add_argument(
-        "-x", "--xaxis", default=DEFAULT_XAXIS, help="column on the x axis (%(default)s)"
-    )
-    parser.add_argument(
-        "-y",
-        "--value",
-        nargs="*",
-        default=[DEFAULT_VALUE],
-        help="columns to draw (Performance: AverageTestEpRet if logged, else AverageEpRet)",
-    )
-    parser.add_argument(
-        "--count", action="store_true", help="draw one line per run instead of one per experiment"
-    )
-    parser.add_argument(
-        "-s",
-        "--smooth",
-        type=int,
-        default=1,
-        help="width of the moving average, in rows (%(default)s)",
-    )
-    parser.add_argument("--select", nargs="*", help="keep folders whose path contains all of these")
-    parser.add_argument(
-        "--exclude", nargs="*", help="skip folders whose path contains any of these"
-    )
-    parser.add_argument(
-        "--est",
-        default="mean",
-        metavar="|".join(ESTIMATORS),
-        help="statistic that the line shows (%(default)s); iqm is the interquartile mean",
-    )
-    parser.add_argument(
-        "--band",
-        default="sd",
-        metavar="|".join(BANDS),
-        help="band: standard deviation, 95%% confidence interval, range or none (%(default)s)",
-    )
-    parser.add_argument(
-        "--save",
-        metavar="FILE",
-        nargs="+",
-        action="extend",
-        help="write FILE (.png, .pdf or .svg) instead of showing the figure",
-    )
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `python -m spinup.run plot ...` and return the exit status."""
-    try:
-        args = _parser().parse_args(argv)
-        make_plots(
-            args.logdir,
-            args.legend,
-            args.xaxis,
-            args.value,
-            args.count,
-            smooth=args.smooth,
-            select=args.select,
-            exclude=args.exclude,
-            estimator=args.est,
-            band=args.band,
-            save=args.save,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -24,17 +24,17 @@ from spinup.utils.importing import import_named
 
 # Commands that are not algorithms -> (module whose `main(argv)` runs the command, description).
 TOOLS = {
-    "plot": ("spinup.analysis.plot", "plot learning curves of one or more run directories"),
+    "plot": ("spinup.cli.plot", "plot learning curves of one or more run directories"),
     "compare": (
-        "spinup.analysis.compare",
+        "spinup.cli.compare",
         "compare algorithms: which is better, with confidence intervals",
     ),
     "tune": (
-        "spinup.cli.tune",
+        "spinup_tune.command",
         "search for hyperparameters, and test the best on fresh seeds",
     ),
-    "test_policy": ("spinup.policies.play", "watch or measure a trained policy"),
-    "export": ("spinup.policies.export", "export a trained policy to an ONNX file"),
+    "test_policy": ("spinup.cli.test_policy", "watch or measure a trained policy"),
+    "export": ("spinup.cli.export", "export a trained policy to an ONNX file"),
     "check_env": ("spinup.cli.check_env", "check an environment before training in it"),
     "doctor": ("spinup_lab.commands.doctor", "examine runs: why they may not learn"),
     "probe": ("spinup_lab.commands.probe", "find the broken part of an algorithm, yours or ours"),

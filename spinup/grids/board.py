@@ -93,17 +93,14 @@ class Board:
     title: str
     jobs: Sequence[Job]
     stream: TextIO = field(default_factory=lambda: sys.stdout)
-    interval: float | None = (
-        None  # seconds between updates of the table, or of a running cell's line
-    )
+    interval: float = 0.0  # seconds between updates; 0 is 1 for a table, and 60 for lines
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.states = ["waiting"] * len(self.jobs)
         isatty = getattr(self.stream, "isatty", None)
         self.live = bool(isatty and isatty()) and os.environ.get("TERM") != "dumb"
-        if self.interval is None:
-            self.interval = 1.0 if self.live else 60.0
+        self.interval = self.interval or (1.0 if self.live else 60.0)
         self._epochs = [_epochs(job) for job in self.jobs]
         # cell -> its latest epoch, and when it was first seen here. A file's own time depends on
         # the wall clock, which may jump.
@@ -122,11 +119,7 @@ class Board:
             shown = self._summary(i) if state in ("done", "failed", "stopped") else ""
             note = f" ({note})" if note else ""
             done = sum(s == "done" for s in self.states)
-            print(
-                f"[{done}/{len(self.jobs)} done] {self.jobs[i].name}: {state}{note}{shown}",
-                file=self.stream,
-                flush=True,
-            )
+            self._print(f"[{done}/{len(self.jobs)} done] {self.jobs[i].name}: {state}{note}{shown}")
 
     def add(self, job: Job) -> int:
         """Add a cell that waits, or the later part of one that is shown; return its number."""
@@ -139,13 +132,11 @@ class Board:
 
     def say(self, line: str) -> None:
         """Print a permanent line, above the table if there is one."""
-        self._erase()
-        print(printable_lines(line), file=self.stream, flush=True)
+        self._print(printable_lines(line))
         self.refresh(now=self.live)
 
     def refresh(self, now: bool = False) -> None:
         """Redraw the table if an update is due; with `now`, redraw it in any case."""
-        assert self.interval is not None
         if not now and self.clock() - self._drawn < self.interval:
             return
         self._drawn = self.clock()
@@ -153,8 +144,7 @@ class Board:
         if not self.live:
             for i, state in enumerate(self.states):
                 if state == "running":
-                    line = f"    {self.jobs[i].name}: running{self._summary(i)}"
-                    print(line, file=self.stream, flush=True)
+                    self._print(f"    {self.jobs[i].name}: running{self._summary(i)}")
             return
         size = shutil.get_terminal_size()  # queries the terminal, and respects COLUMNS and LINES
         lines = self.lines(max(size.columns, 40), max(size.lines, 8))
@@ -178,13 +168,10 @@ class Board:
             epoch = read_progress(job.output_dir).epoch_seconds or 0.0
             if not said and silence > max(_SILENCE, _SILENT_EPOCHS * epoch):
                 self._signs[i] = (sizes, since, True)
-                self._erase()
                 pid = read_state(job).get("pid")
-                print(
+                self._print(
                     f"{job.name} (process {pid}) has written nothing for {hms(silence)} and may "
-                    f"hang; its output is in {job.log}.",
-                    file=self.stream,
-                    flush=True,
+                    f"hang; its output is in {job.log}."
                 )
 
     def close(self) -> None:
@@ -281,6 +268,11 @@ class Board:
             return ""
         speed = f", {rate} steps/s, ETA {eta}" if rate != "-" else ""
         return f", epoch {epoch}, return {ret}{speed}"
+
+    def _print(self, line: str) -> None:
+        """Print a line where the table was."""
+        self._erase()
+        print(line, file=self.stream, flush=True)
 
     def _erase(self) -> None:
         if self._height:

@@ -29,10 +29,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spinup.grids.single import call_experiment
+from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup.runs.storage.locks import RunLock
 from spinup.utils.errors import SpinupError, printable
 from spinup.utils.files import atomic_write, own_folder
 from spinup.utils.reading import TABLE_LIMIT, open_regular, read_file, read_json
+from spinup.utils.serialization_utils import short_repr, vars_of
 
 FORMAT = "spinup-cell-1"
 # Arguments that do not affect a run's results, so they are not part of a cell's hash.
@@ -175,8 +178,6 @@ _CLASS_NOISE = frozenset({"__module__", "__doc__", "__firstlineno__", "__static_
 
 
 def _describe_object(value: Any, above: frozenset[int]) -> Any:
-    from spinup.utils.serialization_utils import short_repr, vars_of
-
     kind = _describe(type(value), above)
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor or parameter
         value = value.detach().cpu().numpy()
@@ -492,8 +493,6 @@ def run_cell(job: Job, num_cpu: int | str = 1, wait: float | None = None) -> str
     propagate unchanged, because they must end all processes. `wait` is the number of seconds to
     wait for another process that is running the cell.
     """
-    from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
-
     first = proc_id() == 0
     if wait is None:
         wait = float(os.environ.get(WAIT_VARIABLE, "30"))
@@ -557,8 +556,6 @@ def _tail(error: BaseException) -> str:
 
 
 def _call(job: Job, action: str, num_cpu: int | str) -> None:
-    from spinup.grids.experiments import call_experiment
-
     _register(job.specs)
     cell = job.cell
     kwargs = dict(cell.kwargs)

@@ -22,36 +22,33 @@ import json
 import os
 import secrets
 import string
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spinup import user_config
-from spinup.grids.cells import (
-    Cell,
-    CellBusy,
-    CellFailed,
-    CellsFailed,
-    Job,
-    decide,
-    make_jobs,
-    read_state,
-    run_cell,
+from spinup.grids.board import Board
+from spinup.grids.cells import Cell, CellsFailed, Job, make_jobs
+from spinup.grids.launching import EXECUTORS, Launch, check_place, run_here, survey
+from spinup.grids.single import (
+    DIV_LINE_WIDTH,
+    LINE,
+    call_experiment,
+    env_maker,
+    process_count,
+    setup_logger_kwargs,
 )
-from spinup.parallel.job import ID_VARIABLE, TIME_VARIABLE
+from spinup.grids.summary import print_summary, report_failures, say_how_to_continue
+from spinup.parallel.job import ID_VARIABLE
+from spinup.parallel.mpi import mpi_fork, proc_id
 from spinup.runs.arguments.table import opens_a_run
-from spinup.utils.errors import SpinupError, check_name, printable
-from spinup.utils.files import own_folder
+from spinup.utils.errors import SpinupError, printable
+from spinup.utils.serialization_utils import convert_json
 
 _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 _NAME_CHARACTERS = _LETTERS_AND_DIGITS | frozenset("-_")
-DIV_LINE_WIDTH = 80  # user code reads this name
-_LINE = "-" * DIV_LINE_WIDTH
 
-EXECUTORS = ("local", "ray", "slurm")
 # Arguments of `call_experiment` that the grid itself sets, so they cannot be keys.
 _OF_RUN = ("exp_name", "thunk", "num_cpu", "data_dir", "datestamp")
 
@@ -68,47 +65,6 @@ __all__ = [
     "setup_logger_kwargs",
     "valid_str",
 ]
-
-
-def setup_logger_kwargs(
-    exp_name: str,
-    seed: int | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    datestamp: bool = False,
-) -> dict[str, str]:
-    """Choose a run's directory and return the keyword arguments for its Logger.
-
-    Without a datestamp, it is `<data_dir>/<exp_name>/<exp_name>_s<seed>`; with one, it is
-    `<data_dir>/YYYY-MM-DD_<exp_name>/YYYY-MM-DD_HH-MM-SS-<exp_name>_s<seed>`. With `seed=None`, it
-    is the outer folder. This function creates nothing.
-
-    Args:
-        exp_name: name of the experiment.
-        seed: the run's seed, which is part of its folder's name.
-        data_dir: folder for all experiments; by default `spinup.user_config.DEFAULT_DATA_DIR`.
-        datestamp: add the date and time to the names (`FORCE_DATESTAMP` always adds them).
-    """
-    if not isinstance(exp_name, str) or not exp_name:
-        raise SpinupError(f"an experiment's name must be a non-empty string, not {exp_name!r}")
-    check_name(exp_name, "the experiment's name")
-    if Path(exp_name).anchor or ".." in Path(exp_name).parts:
-        raise SpinupError(
-            f"the experiment's name '{exp_name}' leads out of data_dir: use a name such as ppo or "
-            "bench/ppo, and choose the folder with data_dir"
-        )
-    # Read the clock once, so that both folders agree around midnight. All processes and restarts of
-    # a job use the same time.
-    now = time.localtime(float(os.environ.get(TIME_VARIABLE, time.time())))
-    day, moment = "", ""
-    if datestamp or user_config.FORCE_DATESTAMP:
-        day = time.strftime("%Y-%m-%d_", now)
-        moment = time.strftime("%Y-%m-%d_%H-%M-%S-", now)
-    folder = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
-    check_name(folder, "data_dir")
-    folder = folder / f"{day}{exp_name}"
-    if seed is not None:
-        folder = folder / f"{moment}{exp_name}_s{seed}"
-    return {"output_dir": str(folder), "exp_name": exp_name}
 
 
 def valid_str(v: Any) -> str:
@@ -129,84 +85,6 @@ def valid_str(v: Any) -> str:
 def all_bools(vals: Iterable[Any]) -> bool:
     """Return whether every value is a boolean; names show such keys only where they are true."""
     return all(isinstance(v, bool) for v in vals)
-
-
-def call_experiment(
-    exp_name: str,
-    thunk: Callable[..., Any],
-    seed: int = 0,
-    num_cpu: int | str = 1,
-    data_dir: str | os.PathLike[str] | None = None,
-    datestamp: bool = False,
-    **kwargs: Any,
-) -> Any:
-    """Run one experiment in this process and return the result of `thunk`.
-
-    `thunk` is called with `seed`, `logger_kwargs` and `**kwargs`. If `kwargs` contains `env_name`,
-    it is replaced by an `env_fn` that uses `env_kwargs`; an `env_fn` may be an id as well. If
-    `kwargs` contains `logger_kwargs`, its entries override the defaults.
-
-    Args:
-        exp_name: name of the experiment and of its folder.
-        thunk: a training function, or any callable with the same signature.
-        seed: the run's seed.
-        num_cpu: number of processes; 'auto' means one per physical core, and 1 or less means only
-            this process.
-        data_dir, datestamp: see `setup_logger_kwargs`.
-        **kwargs: the other arguments of `thunk`.
-    """
-    if not callable(thunk):
-        raise SpinupError(f"an experiment must be a function, not {thunk!r}")
-    import spinup.envs.make as make  # imports gymnasium, so delay it until needed
-    from spinup.parallel.mpi import mpi_fork, proc_id
-
-    mpi_fork(process_count(num_cpu))
-    chosen = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
-    kwargs["logger_kwargs"] = {**chosen, **kwargs.get("logger_kwargs", {})}
-    kwargs["seed"] = seed
-    output_dir = kwargs["logger_kwargs"]["output_dir"]
-    if proc_id() == 0 and not opens_a_run(thunk):
-        print(f"Running experiment {exp_name} in {output_dir}", flush=True)
-    if "env_name" in kwargs:
-        kwargs["env_fn"] = make.env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
-    elif "env_fn" in kwargs:
-        kwargs["env_fn"] = make.env_fn_of(kwargs["env_fn"])
-    result = thunk(**kwargs)
-    if proc_id() == 0:
-        from spinup.utils.command import spinup_command
-
-        folder = os.fspath(output_dir)
-        print(
-            f"{_LINE}\nThis run is in {folder}. To see its results:\n"
-            f"    {spinup_command('plot', folder)}\n"
-            f"    {spinup_command('test_policy', folder)}\n{_LINE}",
-            flush=True,
-        )
-    return result
-
-
-def env_maker(env_name: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], Any]:
-    """Return a picklable `env_fn` that creates a new `env_name` on every call."""
-    from spinup.envs import make  # imports gymnasium, so delay it until needed
-
-    return make.env_maker(env_name, env_kwargs)
-
-
-def process_count(num_cpu: int | str) -> int:
-    """Return `num_cpu` as a number; 'auto' means one process per available physical core."""
-    if num_cpu == "auto":
-        from spinup.parallel.launch import physical_cores
-
-        return physical_cores()
-    if isinstance(num_cpu, bool) or not isinstance(num_cpu, int):
-        raise SpinupError(f"num_cpu must be a whole number or 'auto', not {num_cpu!r}")
-    return num_cpu
-
-
-def _as_json(value: Any) -> str:
-    from spinup.utils.serialization_utils import convert_json
-
-    return json.dumps(convert_json(value), sort_keys=True)
 
 
 def check_shorthand(key: str, shorthand: Any) -> None:
@@ -301,17 +179,18 @@ class ExperimentGrid:
 
     def print(self) -> None:
         """Print the grid: every key, its shorthand and its values, and the number of runs."""
-        print(_LINE)
+        print(LINE)
         print(f"Experiment grid {self.name}".rstrip())
         for key, vals, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
             label = f" [{shorthand}]" if shorthand else ""
             print(f"  {printable(key)}{label}")
             for value in vals:
-                print(f"      {printable(value) if isinstance(value, str) else _as_json(value)}")
+                as_json = json.dumps(convert_json(value), sort_keys=True)
+                print(f"      {printable(value) if isinstance(value, str) else as_json}")
         seeds = len(self.vals[self.keys.index("seed")]) if "seed" in self.keys else 1
         runs = len(self._variants(self.keys, self.vals))
         print(f"  {runs // seeds} experiment(s), {seeds} seed(s) each: {runs} run(s)")
-        print(_LINE, flush=True)
+        print(LINE, flush=True)
 
     def cells(self, thunk: Callable[..., Any] | str) -> list[Cell]:
         """Return the grid's runs, in order; raise if two of them would share a directory.
@@ -339,24 +218,21 @@ class ExperimentGrid:
                 given = variant.get("logger_kwargs", {})
                 variant["logger_kwargs"] = {**given, "origin": self.origin}
             cells.append(Cell(name, function, variant.pop("seed", 0), variant))
-        taken: set[tuple[str, int]] = set()
-        places: set[str] = set()
+        taken: set[Any] = set()
         for cell in cells:
             given = cell.kwargs.get("logger_kwargs", {}).get("output_dir")
             place = None if given is None else os.path.abspath(given)
-            if place in places:
+            if place is not None and place in taken:
                 raise SpinupError(
                     f"two runs of the grid would both be in {os.fspath(given)}: leave out "
                     "logger_kwargs:output_dir, or use a different one for every run"
                 )
-            if place is not None:
-                places.add(place)
             if (cell.exp_name, cell.seed) in taken:
                 raise SpinupError(
                     f"two runs of the grid would both be '{cell.exp_name}' with seed {cell.seed}: "
                     "remove the repeated value, or give values that differ in name"
                 )
-            taken.add((cell.exp_name, cell.seed))
+            taken |= {place, (cell.exp_name, cell.seed)}
         return cells
 
     def run(
@@ -394,56 +270,48 @@ class ExperimentGrid:
                 this machine, or else starts one here.
             slurm_options: additional `sbatch` options, such as `{"partition": "gpu"}`.
         """
-        from spinup.parallel.mpi import mpi_fork, proc_id
-
         started = time.monotonic()
         cells = self.cells(thunk)
-        _check_options(executor, num_workers, cpus_per_cell, gpus_per_cell, num_cpu)
-        if executor == "slurm":
-            from spinup.grids.slurm_executor import check_options, run_slurm
-
-            check_options(slurm_options, gpus_per_cell)
+        launch = Launch(
+            num_workers, executor, cpus_per_cell, gpus_per_cell, ray_address, slurm_options
+        )
+        launch.check(num_cpu)
         mpi_fork(process_count(num_cpu))  # before printing: every process gets here
         if proc_id() == 0 and len(cells) > 1:
             self.print()
             for name in dict.fromkeys(cell.exp_name for cell in cells):
                 print(f"  {name}")
-            print(_LINE, flush=True)
+            print(LINE, flush=True)
         if len(cells) > 1 and user_config.WAIT_BEFORE_LAUNCH > 0:
             time.sleep(user_config.WAIT_BEFORE_LAUNCH)
-        here = executor == "local" and num_workers == 1
-        if here and len(cells) == 1:
+        if launch.here and len(cells) == 1:
+            place: Any = {"data_dir": data_dir, "datestamp": datestamp}
             (cell,) = cells
-            call_experiment(
-                cell.exp_name,
-                cell.thunk,
-                seed=cell.seed,
-                num_cpu=num_cpu,
-                data_dir=data_dir,
-                datestamp=datestamp,
-                **cell.kwargs,
-            )
+            call_experiment(cell.exp_name, cell.thunk, cell.seed, num_cpu, **place, **cell.kwargs)
             return
         where = Path(user_config.DEFAULT_DATA_DIR if data_dir is None else data_dir)
         if executor != "local":
             where = where.absolute()  # other machines may use another working directory
-        jobs = self._jobs(cells, where, datestamp, None if here else cpus_per_cell or 1)
+        jobs = self._jobs(cells, where, datestamp, None if launch.here else cpus_per_cell or 1)
+        folder = Path(jobs[0].folder).parent
         if proc_id() == 0:
-            check_place(Path(jobs[0].folder).parent)
-        if here:
-            failures = _run_here(jobs, num_cpu)
+            check_place(folder)
+        if launch.here:
+            failures = run_here(jobs, num_cpu)
+        elif executor == "slurm":
+            launch.submit(survey(jobs), folder)
+            return
         else:
-            todo = _survey(jobs)
-            if executor == "slurm":
-                folder = Path(jobs[0].folder).parent
-                run_slurm(todo, folder, num_workers, cpus_per_cell, gpus_per_cell, slurm_options)
-                return
-            failures = self._run_side_by_side(
-                jobs, todo, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
-            )
+            todo = survey(jobs)
+            board = Board(self.name or "grid", jobs)
+            names = {job.name for job in todo}
+            board.states = ["waiting" if job.name in names else "done" for job in jobs]
+            try:
+                failures = launch.run(todo, board)
+            except (KeyboardInterrupt, SystemExit):
+                say_how_to_continue(jobs)
+                raise
         if proc_id() == 0:
-            from spinup.grids.summary import print_summary, report_failures
-
             sentence = report_failures(failures, jobs) if failures else ""
             print_summary(self.name or "grid", jobs, failures, time.monotonic() - started)
             if failures:
@@ -468,128 +336,6 @@ class ExperimentGrid:
         launch = os.environ.get(ID_VARIABLE) or secrets.token_hex(8)
         dated = datestamp or user_config.FORCE_DATESTAMP
         return make_jobs(cells, folder / ".grid", outputs, launch, threads, dated)
-
-    def _run_side_by_side(
-        self,
-        jobs: Sequence[Job],
-        todo: Sequence[Job],
-        executor: str,
-        num_workers: int,
-        cpus_per_cell: int | None,
-        gpus_per_cell: float,
-        ray_address: str | None,
-    ) -> dict[str, str]:
-        """Run the jobs in `todo` in other processes; return a message for each failed one."""
-        from spinup.grids.board import Board
-        from spinup.grids.workers import run_jobs
-
-        board = Board(self.name or "grid", jobs)
-        names = {job.name for job in todo}
-        board.states = ["waiting" if job.name in names else "done" for job in jobs]
-        try:
-            return run_jobs(
-                todo, board, executor, num_workers, cpus_per_cell, gpus_per_cell, ray_address
-            )
-        except (KeyboardInterrupt, SystemExit):
-            _say_how_to_continue(jobs)
-            raise
-
-
-def _check_options(
-    executor: Any, num_workers: Any, cpus_per_cell: Any, gpus_per_cell: Any, num_cpu: int | str
-) -> None:
-    """Raise for options that do not work together, before anything is created."""
-    from spinup.parallel.mpi import num_procs
-
-    if executor not in EXECUTORS:
-        raise SpinupError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}")
-    for name, value in (("num_workers", num_workers), ("cpus_per_cell", cpus_per_cell)):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not (whole and value >= 1) and not (name == "cpus_per_cell" and value is None):
-            raise SpinupError(f"{name} must be a positive integer, not {value!r}")
-    number = isinstance(gpus_per_cell, int | float) and not isinstance(gpus_per_cell, bool)
-    if not number or not 0 <= gpus_per_cell < float("inf"):
-        raise SpinupError(f"gpus_per_cell must be a non-negative number, not {gpus_per_cell!r}")
-    if executor == "local" and gpus_per_cell:
-        raise SpinupError(
-            "gpus_per_cell requests GPUs from a cluster: use it with executor 'ray' or 'slurm', "
-            "or use device='cuda' on this machine"
-        )
-    several = process_count(num_cpu) > 1 or num_procs() > 1
-    if several and (executor != "local" or num_workers > 1):
-        raise SpinupError(
-            "cells in their own processes cannot have several MPI processes each: use either "
-            "num_cpu (--cpu), or num_workers and executor"
-        )
-
-
-def check_place(folder: Path) -> None:
-    """Create a folder if it is missing; raise if it is not writable."""
-    try:
-        own_folder(folder)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise SpinupError(
-            f"cannot write in {folder} ({error.strerror}): choose another data_dir"
-        ) from error
-
-
-def _survey(jobs: Sequence[Job]) -> list[Job]:
-    """Print which cells are already done or partial; return the jobs that remain."""
-    decisions = [decide(job) for job in jobs]
-    for decision in decisions:
-        if decision.note:
-            print(printable(decision.note))
-    if any(job.dated for job in jobs):
-        print(
-            "Every run has a date in its name, so all runs are new: nothing is skipped or resumed."
-        )
-    count = {action: sum(d.action == action for d in decisions) for action in ("skip", "resume")}
-    if any(count.values()):
-        again = f" To run all again, delete {Path(jobs[0].folder).parent}." if count["skip"] else ""
-        print(
-            f"Of {len(jobs)} cells, {count['skip']} are already done and are skipped, and "
-            f"{count['resume']} continue from their checkpoints.{again}"
-        )
-    sys.stdout.flush()
-    return [job for job, decision in zip(jobs, decisions, strict=True) if decision.action != "skip"]
-
-
-def _run_here(jobs: Sequence[Job], num_cpu: int | str) -> dict[str, str]:
-    """Run jobs sequentially in this process; return a message for each failed one."""
-    from spinup.parallel.mpi import broadcast_object, num_procs, proc_id
-
-    if proc_id() == 0:
-        names = [job.name for job in _survey(jobs)]
-        if num_procs() > 1:
-            # A failed cell ends all processes and thus the grid. When the grid is launched again,
-            # cells that have not run yet come first.
-            names.sort(key=lambda name: bool(read_state(_named(jobs, name))))
-    todo = broadcast_object(names if proc_id() == 0 else None)
-    failures: dict[str, str] = {}
-    for name in todo:
-        try:
-            run_cell(_named(jobs, name), num_cpu)
-        except (KeyboardInterrupt, SystemExit):
-            if proc_id() == 0:
-                _say_how_to_continue(jobs)
-            raise
-        except (CellFailed, CellBusy, OSError) as error:  # OSError: its state cannot be written
-            failures[name] = str(error)
-            last = printable(str(error).splitlines()[-1])
-            print(f"{name} failed: {last}", file=sys.stderr, flush=True)
-    return failures
-
-
-def _say_how_to_continue(jobs: Sequence[Job]) -> None:
-    from spinup.grids.summary import say_how_to_continue
-
-    say_how_to_continue(jobs)
-
-
-def _named(jobs: Sequence[Job], name: str) -> Job:
-    return next(job for job in jobs if job.name == name)
 
 
 def _lookup(variant: Mapping[str, Any], key: str) -> Any:

@@ -28,7 +28,7 @@ RETRIES = 10  # maximum number of lost nodes or Ray workers per cell
 def run_ray(
     jobs: Sequence[Job],
     board: Board,
-    most: int | None,
+    most: int,
     cpus: int,
     gpus: float,
     address: str | None,
@@ -38,7 +38,7 @@ def run_ray(
     Args:
         jobs: the jobs to run.
         board: shows their progress.
-        most: maximum number of tasks submitted at a time; None submits all.
+        most: maximum number of tasks submitted at a time.
         cpus, gpus: resources that each task requests.
         address: address of the cluster; None finds a running cluster, or starts one here.
     """
@@ -51,7 +51,7 @@ def run_ray(
         _check_resources(ray, cpus, gpus, board)
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": RETRIES, "max_calls": 1}
         task = ray.remote(**options)(run_in_child)
-        return _run(ray, task, jobs, packed, board, most or len(jobs))
+        return _run(ray, task, jobs, packed, board, most)
     finally:
         if ours:
             ray.shutdown()

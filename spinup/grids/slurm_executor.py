@@ -33,18 +33,13 @@ from spinup.utils.reading import read_file
 
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _OURS = (
-    "array",
-    "requeue",
-    "signal",
-    "open-mode",
-    "cpus-per-task",
-    "gpus-per-task",
-    "output",
-    "ntasks",
-    "wrap",
+    *("array", "requeue", "signal", "open-mode", "cpus-per-task", "gpus-per-task"),
+    *("output", "ntasks", "wrap"),
 )
 # sbatch and a shell agree on how to read quoted text, except where it contains one of these.
 _UNQUOTABLE = re.compile(r"""['"\\]""")
+# What else of a job the cells' file has, if it is JSON.
+_PLAIN = ("name", "hash", "output_dir", "folder", "launch", "threads", "dated", "until")
 _CELLS_LIMIT = 1 << 28  # bytes of the cells' file
 _WARNING_SECONDS = 120  # how long before the time limit Slurm warns; saving a run takes less
 
@@ -239,18 +234,11 @@ def _row(job: Job) -> dict[str, Any] | None:
         return None
     return {
         "algorithm": name,
-        "name": job.name,
         "exp_name": job.cell.exp_name,
         "seed": job.cell.seed,
         "kwargs": kwargs,
-        "hash": job.hash,
         "parts": dict(job.parts),
-        "output_dir": job.output_dir,
-        "folder": job.folder,
-        "launch": job.launch,
-        "threads": job.threads,
-        "dated": job.dated,
-        "until": job.until,
+        **{field: getattr(job, field) for field in _PLAIN},
     }
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from spinup.analysis import curves, labels
 from spinup.grids.cells import Job, read_state
+from spinup.grids.single import LINE
 from spinup.runs.progress import hms
 from spinup.utils.command import spinup_command, this_command
 from spinup.utils.errors import SpinupError, printable_lines
 
-LINE = "-" * 80
 LAST = 10  # rows whose mean is a run's score, as in `spinup compare`
 _MOST_COMPARED = 10  # more conditions would need far too many seeds
 _NUMBERS = ("seeds", "return", "sd", "lowest", "highest")

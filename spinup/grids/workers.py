@@ -201,28 +201,6 @@ def log_tail(job: Job, lines: int = 15) -> str:
     return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    board: Board,
-    executor: str,
-    num_workers: int,
-    cpus_per_cell: int | None,
-    gpus_per_cell: float,
-    ray_address: str | None,
-    more: Callable[[Job], Sequence[Job]] | None = None,
-) -> dict[str, str]:
-    """Run jobs in other processes, here or on Ray; return a message for each failed one, by name.
-
-    The options are those of `ExperimentGrid.run`; `more`, see `run_local`, needs local processes.
-    """
-    if executor == "ray":
-        from spinup.grids.ray_executor import run_ray
-
-        most = num_workers if num_workers > 1 else None
-        return run_ray(jobs, board, most, cpus_per_cell or 1, gpus_per_cell, ray_address)
-    return run_local(jobs, num_workers, board, more)
-
-
 def run_local(
     given: Sequence[Job],
     num_workers: int,

@@ -11,11 +11,10 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.algos.pytorch.common import nets
-from spinup.envs.space_json import space_from_json
 from spinup.envs.spaces import is_image
 from spinup.policies.activations import activation
-from spinup.policies.tf_policies import act_in_numpy
 from spinup.utils.errors import SpinupError
 
 
@@ -23,7 +22,8 @@ class DeterministicPolicy(nn.Module):
     """Maps (batch, *observation) to (batch, *action): the most likely action for each row.
 
     Args:
-        ac: one of the library's networks, or a custom one that has `pi(obs)` or `q(obs)`.
+        ac: one of the library's networks, a custom one that has `pi(obs)` or `q(obs)`, or a
+            `NumpyActor`.
         action_space: the environment's action space. Box actions are clipped to its bounds;
             discrete actions are counted from its `start`.
     """
@@ -34,6 +34,8 @@ class DeterministicPolicy(nn.Module):
         self.goal = ac if hasattr(ac, "inputs") and hasattr(ac, "net") else None
         inner = ac.net if self.goal is not None else ac
         self.actor = inner.pi if hasattr(inner, "pi") else getattr(inner, "q", None)
+        if isinstance(ac, NumpyActor):
+            self.actor = DescribedActor(ac)
         if not isinstance(self.actor, nn.Module):
             raise SpinupError(
                 f"{type(inner).__name__} cannot be exported because it has neither a module pi nor "
@@ -41,6 +43,8 @@ class DeterministicPolicy(nn.Module):
             )
         # The policy may read through an encoder that belongs to a critic (`images.Shared`).
         self.encoder = getattr(getattr(self.actor, "obs_filter", None), "encoder", None)
+        # Match these classes exactly, because a subclass may have changed their behavior.
+        self.net = self.actor.in_numpy()[0] if type(self.actor) in _PLAIN else None
         dtype = np.dtype(action_space.dtype).name
         if dtype not in _DTYPES:
             raise SpinupError(
@@ -62,11 +66,8 @@ class DeterministicPolicy(nn.Module):
         if self.goal is not None:
             obs = self.goal.inputs(obs)
         actor = self.actor
-        # Match these classes exactly, because a subclass may have changed their behavior.
-        if type(actor) is nets.MLPGaussianActor:
-            return actor.mu_net(actor.obs_filter(obs))
-        if type(actor) in _WITH_LOGITS:
-            return actor.logits_net(actor.obs_filter(obs))
+        if self.net is not None:
+            return self.net(actor.obs_filter(obs))
         return _answer(actor, obs, self.picks)
 
     def forward(self, obs):
@@ -86,8 +87,22 @@ class DeterministicPolicy(nn.Module):
             act = (out > 0).long()
         return (act.reshape(-1, *space.shape) + self.start).to(dtype)
 
+    def worth(self, scores, act):
+        """Return the summed scores of discrete actions (n, *action); NaN outside of the space."""
+        space = self.action_space
+        picked = (act.astype(np.int64) - self.start.numpy()).reshape(len(act), -1)
+        if isinstance(space, spaces.MultiBinary):
+            total = (scores * picked).sum(-1)
+        else:
+            sizes = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
+            at = (np.cumsum([0, *sizes[:-1]]) + picked).clip(0, sum(sizes) - 1)
+            total = np.take_along_axis(scores, at, -1).sum(-1)
+        return np.where([space.contains(a) for a in act], total, np.nan)
 
-_WITH_LOGITS = (
+
+# Actors whose networks return logits or means.
+_PLAIN = (
+    nets.MLPGaussianActor,
     nets.MLPCategoricalActor,
     nets.MLPMultiCategoricalActor,
     nets.MLPBernoulliActor,
@@ -116,26 +131,8 @@ def _answer(actor, obs, picks):
     return found
 
 
-class DescribedPolicy:
-    """The interface of a torch network for a policy that a description and arrays define.
-
-    Args:
-        actor: the policy in NumPy.
-        meta: the saved metadata, with the spaces.
-    """
-
-    def __init__(self, actor, meta):
-        self.pi, self.actor = DescribedActor(actor), actor
-        self.observation_space = space_from_json(meta["observation_space"])
-        self.action_space = space_from_json(meta["action_space"])
-
-    def make_get_action(self, deterministic, rng):
-        """Return a function from one observation to an action, which NumPy computes."""
-        return act_in_numpy(self.actor, deterministic, rng, self.action_space)
-
-
 class DescribedActor(nn.Module):
-    """The torch module that computes what `NumpyActor` does, without noise."""
+    """The torch module that computes what a `NumpyActor` does, without noise."""
 
     def __init__(self, actor):
         super().__init__()
@@ -149,7 +146,9 @@ class DescribedActor(nn.Module):
             linear = nn.Linear(*arrays[weight].shape)
             linear.weight = nn.Parameter(torch.tensor(arrays[weight].T))
             linear.bias = nn.Parameter(torch.tensor(arrays[bias]))
-            modules += [linear, _activation(name)]
+            modules.append(linear)
+            if name != "identity":
+                modules.append(activation(name, "pytorch")())
         self.net = nn.Sequential(*modules)
         self.clip = about.get("obs_clip")
         for name in ("obs_mean", "obs_std", "scale", "center"):
@@ -164,10 +163,6 @@ class DescribedActor(nn.Module):
             x = x if self.clip is None else x.clamp(-self.clip, self.clip)
         x = self.net(x)
         return self.center + self.scale * torch.tanh(x) if self.bounded else x
-
-
-def _activation(name):
-    return nn.Identity() if name == "identity" else activation(name, "pytorch")()
 
 
 def observations_like(space, rng, n=64):

@@ -34,44 +34,38 @@ def saved_env(
     render_mode: str | None,
     trust: bool,
 ) -> Any:
+    """Return the environment of a save, or the one that the caller names instead.
+
+    The run's own id, given by the caller, still has the arguments and wrappers that were recorded.
+    """
     record = meta.get("env")
     record = record if isinstance(record, dict) else {}
-    env_id = record.get("id")
-    if env is not None:
-        saved = _kwargs(record)
-        if _names(env, env_id) and saved is not None:
-            # The run's own id: its arguments and wrappers are still those that it recorded.
-            kwargs = {**saved, **(env_kwargs or {})}
-            return _rewrapped(env, kwargs, record, render_mode, trust, named=True)
+    env_id, kwargs, named = record.get("id"), _kwargs(record), env is not None
+    if named and (kwargs is None or not _names(env, env_id)):
         return given_env(env, env_kwargs, render_mode)
-    if not isinstance(env_id, str):
-        raise SpinupError(
-            "the file does not have the id of its environment: pass one with env=... (--env on the "
-            "command line)"
-        )
-    module = record.get("module")
-    if ":" in env_id:
-        module, _, env_id = env_id.rpartition(":")
-    if (module or names_module(env_id)) and not trust:
-        # Importing a module runs its code, and this name comes from a file.
-        raise SpinupError(
-            f"the file asks to import {module or 'a module'} to make {env_id}: pass the "
-            "environment with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust "
-            "the file"
-        )
-    kwargs = _kwargs(record)
+    if not named:
+        if not isinstance(env_id, str):
+            raise SpinupError(
+                "the file does not have the id of its environment: pass one with env=... (--env on "
+                "the command line)"
+            )
+        module = record.get("module")
+        if ":" in env_id:
+            module, _, env_id = env_id.rpartition(":")
+        if (module or names_module(env_id)) and not trust:
+            # Importing a module runs its code, and this name comes from a file.
+            raise SpinupError(
+                f"the file asks to import {module or 'a module'} to make {env_id}: pass the "
+                "environment with env=... (--env), or trust_pickle=True (--trust-pickle) if you "
+                "trust the file"
+            )
+        env = f"{module}:{env_id}" if module else env_id
     if kwargs is None:
         raise SpinupError(
             f"some arguments of {env_id} could not be saved: "
             "pass the environment with env=... (--env)"
         )
-    return _rewrapped(
-        f"{module}:{env_id}" if module else env_id,
-        {**kwargs, **(env_kwargs or {})},
-        record,
-        render_mode,
-        trust,
-    )
+    return _rewrapped(env, {**kwargs, **(env_kwargs or {})}, record, render_mode, trust, named)
 
 
 def _names(env: Any, env_id: Any) -> bool:
@@ -100,7 +94,7 @@ def _rewrapped(
     record: dict[str, Any],
     render_mode: str | None,
     trust: bool,
-    named: bool = False,
+    named: bool,
 ) -> Any:
     """Create the environment with its wrappers.
 

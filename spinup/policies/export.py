@@ -14,19 +14,17 @@ import copy
 import json
 import logging
 import os
-import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spinup.envs import space_from_json
 from spinup.policies import loading
 from spinup.policies.environments import given_env
-from spinup.utils.argparsing import Parser
-from spinup.utils.errors import SpinupError, one_line
-from spinup.utils.importing import import_from_here
+from spinup.utils.errors import SpinupError
 
 # Maximum difference between two float32 versions, relative to the action's magnitude or to 1,
 # whichever is larger.
@@ -35,6 +33,8 @@ TOLERANCE = 1e-5
 
 class ExportMismatch(SpinupError):
     """Raised if the exported file acts differently from the original; the file is deleted."""
+
+    exit_code = 1
 
 
 class Report(NamedTuple):
@@ -79,11 +79,28 @@ def export_onnx(
     target = _check_target(Path(path), overwrite)
     _check_extra()
     folder, itr = loading.folder_of_save(fpath, itr)
-    meta, ac = _load(folder, itr, actor_critic, trust_pickle, env)
-    from spinup.policies.deterministic import DeterministicPolicy
+    meta, policy, act_in = _load(folder, itr, actor_critic, trust_pickle)
+    if meta is not None:
+        observation_space = space_from_json(meta["observation_space"])
+        action_space = space_from_json(meta["action_space"])
+    elif env is not None:
+        made = given_env(env, None, None)
+        observation_space, action_space = made.observation_space, made.action_space
+        meta = {"env": {"id": getattr(getattr(made, "spec", None), "id", None)}}
+    else:
+        raise SpinupError(
+            f"{folder} does not contain the policy's spaces: pass its environment with --env "
+            "(env=...)"
+        )
+    from spinup.algos.pytorch.common.layers import takes_bytes
+    from spinup.policies.deterministic import DeterministicPolicy, observations_like
 
-    module = DeterministicPolicy(ac, ac.action_space).eval()
-    model = _to_onnx(module, ac.observation_space, _metadata(meta, folder))
+    module = DeterministicPolicy(policy, action_space).eval()
+    dtype = observation_space.dtype if takes_bytes(module) else np.dtype(np.float32)
+    example = np.zeros((2, *observation_space.shape), dtype)
+    model = _to_onnx(module, example, _metadata(meta, folder))
+    rng = np.random.default_rng(0)
+    groups = [rows.astype(dtype) for rows in observations_like(observation_space, rng)]
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         try:
@@ -92,7 +109,7 @@ def export_onnx(
             raise SpinupError(
                 f"{target} cannot be written ({error.strerror}): choose another folder"
             ) from error
-        report = compare(temporary, module, ac, ac.observation_space)
+        report = compare(temporary, module, act_in(action_space), groups)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -123,46 +140,19 @@ def _check_extra() -> None:
         ) from error
 
 
-def _load(
-    folder: Path, itr: int | str | None, actor_critic: Any, trust: bool, env: Any
-) -> tuple[dict[str, Any], Any]:
-    """Load the run's description, and its network with the spaces as attributes."""
-    from spinup.envs import space_from_json
-
-    if loading.backend_of(folder) == "tf1":
-        return _load_tf1(loading.tf_folder(folder, itr))
-    if loading.has_safe_policy(folder):
-        meta, ac = loading.load_module(folder, itr, actor_critic, trust)
-        ac.observation_space = space_from_json(meta["observation_space"])
-        return meta, ac
-    ac = loading.load_pickled_module(folder, itr, trust)
-    if env is None:
-        raise SpinupError(
-            f"{folder} does not contain the policy's spaces: pass its environment with --env "
-            "(env=...)"
-        )
-    made = given_env(env, None, None)
-    ac.observation_space, ac.action_space = made.observation_space, made.action_space
-    return {"env": {"id": getattr(getattr(made, "spec", None), "id", None)}}, ac
-
-
-def _load_tf1(saved: Path) -> tuple[dict[str, Any], Any]:
-    """Load a policy of the TensorFlow backend as a torch network; TensorFlow is not needed."""
-    from spinup.policies.deterministic import DescribedPolicy
-    from spinup.policies.tf_policies import load_described
-
-    if not (saved / "policy.json").exists():
-        raise SpinupError(
-            f"{saved} has no policy.json: of the TensorFlow backend, only policies with the "
-            "library's own networks can be exported"
-        )
-    meta, actor = load_described(saved)
-    if meta is None:
-        raise SpinupError(
-            f"the policy in {saved} was saved without its spaces: save it with "
-            "setup_tf_saver(..., policy_meta=...)"
-        )
-    return meta, DescribedPolicy(actor, meta)
+def _load(folder: Path, itr: int | str | None, actor_critic: Any, trust: bool) -> loading.Loaded:
+    """Load a policy that acts without noise."""
+    backend = loading.backend_of(folder)
+    if backend == "tf1":
+        saved = loading.tf_folder(folder, itr)
+        if not (saved / "policy.json").exists():
+            raise SpinupError(
+                f"{saved} has no policy.json: of the TensorFlow backend, only policies with the "
+                "library's own networks can be exported"
+            )
+    options = {"actor_critic": actor_critic, "trust_pickle": trust, "seed": None}
+    loaded: loading.Loaded = loading.LOADERS[backend](folder, itr, True, **options)
+    return loaded
 
 
 def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:
@@ -184,19 +174,17 @@ def _metadata(meta: dict[str, Any], folder: Path) -> dict[str, str]:
 # --------------------------------------------------------------------------------------- the model
 
 
-def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> Any:
+def _to_onnx(module: Any, example: np.ndarray, metadata: dict[str, str]) -> Any:
     """Convert the module to an ONNX model without the exporter's annotations."""
     import onnx
     import torch
 
-    dtype = _input_dtype(module, observation_space)
-    example = torch.as_tensor(np.zeros((2, *observation_space.shape), dtype))
     batch = torch.export.Dim("batch")
     try:
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
                 _plain(module),
-                (example,),
+                (torch.as_tensor(example),),
                 input_names=["obs"],
                 output_names=["action"],
                 dynamic_shapes=({0: batch},),
@@ -223,13 +211,6 @@ def _to_onnx(module: Any, observation_space: Any, metadata: dict[str, str]) -> A
     onnx.helper.set_model_props(model, metadata)
     onnx.checker.check_model(model)
     return model
-
-
-def _input_dtype(module: Any, observation_space: Any) -> Any:
-    """Return the dtype of the model's input: bytes or flags for an encoder, else float32."""
-    from spinup.algos.pytorch.common.layers import takes_bytes
-
-    return observation_space.dtype if takes_bytes(module) else np.float32
 
 
 def _plain(module: Any) -> Any:
@@ -274,169 +255,63 @@ def _write(path: Path, model: Any) -> None:
 # ----------------------------------------------------------------------------------- the self-test
 
 
-def compare(path: Path, module: Any, ac: Any, observation_space: Any) -> Report:
-    """Compare the file with the original; raise ExportMismatch if their actions differ."""
-    from spinup.algos.pytorch.common.acting import make_get_action
-    from spinup.policies.deterministic import observations_like
+def compare(path: Path, module: Any, get_action: Any, groups: Sequence[np.ndarray]) -> Report:
+    """Compare the file with the original; raise ExportMismatch if their actions differ.
 
-    get_action = make_get_action(ac, deterministic=True)
-    session = _session(path)
-    groups = observations_like(observation_space, np.random.default_rng(0))
-    dtype = _input_dtype(module, observation_space)
-    reports = []
-    for obs in (group.astype(dtype) for group in groups):
+    Actions must be equal up to rounding; discrete ones may differ if their scores are. A network
+    may amplify rounding errors. To measure by how much, it is computed in double precision as
+    well, separately for each group of observations.
+    """
+    run, double = _opened(path), copy.deepcopy(module).double()
+    rows, difference, ties, wrong = 0, 0.0, 0, 0
+    for obs in groups:
         wanted = np.stack([np.asarray(get_action(o)) for o in obs])
-        found = _run(session, obs)
+        found = np.concatenate([run(obs[:1]), run(obs[1:])])  # one observation, and a batch
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             raise ExportMismatch(
                 f"the exported policy returns {found.dtype} {found.shape} but the original "
                 f"{wanted.dtype} {wanted.shape}: nothing was written"
             )
-        reports.append((_compare_choices if module.picks else _compare)(module, obs, found, wanted))
-    total, differences, differing, wrong = zip(*reports, strict=True)
-    if any(wrong):
+        rows += len(obs)
+        if module.picks:
+            scores = _compute(double.scores, obs, np.float64)
+            spread = 8 * np.abs(_compute(module.scores, obs, obs.dtype) - scores).max()
+            room = TOLERANCE * np.maximum(1, np.abs(scores)).max() + spread
+            gap = np.abs(double.worth(scores, found) - double.worth(scores, wanted))
+            differs = (found != wanted).reshape(len(obs), -1).any(-1)
+            ties += int(differs.sum())
+            wrong += int((differs & ~(gap <= room)).sum())
+        else:
+            size = np.maximum(1, np.abs(wanted))
+            error = np.abs(found.astype(np.float64) - wanted)
+            spread = 8 * np.abs(_compute(double, obs, np.float64) - wanted).max()
+            difference = max(difference, float((error / size).max()))
+            wrong += int((~(error <= TOLERANCE * size + spread)).sum())
+    if wrong:
         raise ExportMismatch(
-            f"the exported policy chooses other actions than the original for {sum(wrong)} of "
-            f"{sum(total)} observations: nothing was written"
+            f"the exported policy chooses other actions than the original for {wrong} of {rows} "
+            "observations: nothing was written"
             if module.picks
             else "the exported policy's actions differ from the original's by up to "
-            f"{max(differences):.2g}: nothing was written"
+            f"{difference:.2g}: nothing was written"
         )
-    return Report(sum(total), max(differences), sum(differing))
+    return Report(rows, difference, ties)
 
 
-# For one group of observations: their number, the largest difference of their actions, the number
-# of differing discrete actions, and the number of wrong actions.
-Group = tuple[int, float, int, int]
-
-
-def _compare(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Compare continuous actions, which must be equal up to rounding.
-
-    A network may amplify rounding errors. To measure by how much, the original is compared with the
-    same network in double precision, separately for each kind of observation.
-    """
-    _, exact = _in_double(module, obs)
-    size = np.maximum(1, np.abs(wanted))
-    error = np.abs(found.astype(np.float64) - wanted)
-    wrong = ~(error <= TOLERANCE * size + 8 * np.abs(exact - wanted).max())
-    return len(obs), float((error / size).max()), 0, int(wrong.sum())
-
-
-def _compare_choices(module: Any, obs: np.ndarray, found: np.ndarray, wanted: np.ndarray) -> Group:
-    """Compare discrete actions, which must be the same or have equal values up to rounding."""
+def _compute(function: Any, obs: np.ndarray, dtype: Any) -> np.ndarray:
     import torch
 
-    scores, _ = _in_double(module, obs)
     with torch.no_grad():
-        own = np.abs(module.scores(torch.as_tensor(obs)).numpy() - scores).max()
-    rows = np.flatnonzero((found != wanted).reshape(len(obs), -1).any(-1))
-    room = TOLERANCE * np.maximum(1, np.abs(scores)).max() + 8 * own
-    wrong = [i for i in rows if not _tied(module, scores[i], found[i], wanted[i], room)]
-    return len(obs), 0.0, len(rows), len(wrong)
+        found: np.ndarray = function(torch.as_tensor(obs.astype(dtype))).numpy()
+        return found
 
 
-def _in_double(module: Any, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute scores and actions in double precision."""
-    import torch
-
-    double = copy.deepcopy(module).double()
-    with torch.no_grad():
-        rows = torch.as_tensor(obs).double()
-        return double.scores(rows).numpy(), double(rows).numpy()
-
-
-def _session(path: Path) -> Any:
+def _opened(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the file as a function of observations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-
-def _run(session: Any, obs: np.ndarray) -> np.ndarray:
-    """Run the file on a batch; check that batches of size 1 give the same actions."""
-    (actions,) = session.run(["action"], {"obs": obs})
-    for i in (0, len(obs) // 2):
-        (alone,) = session.run(["action"], {"obs": obs[i : i + 1]})
-        if not np.allclose(alone[0], actions[i], rtol=1e-4, atol=1e-5):
-            raise ExportMismatch(
-                "the exported policy chooses a different action for a single observation than for "
-                "the same observation in a batch: nothing was written"
-            )
-    return np.asarray(actions)
-
-
-def _tied(
-    module: Any, scores: np.ndarray, found: np.ndarray, wanted: np.ndarray, room: float
-) -> bool:
-    """Return whether two discrete actions have the same score up to rounding."""
-    from gymnasium import spaces
-
-    space = module.action_space
-    if not space.contains(found):
-        return False
-    start = module.start.numpy()
-    a, b = (np.ravel(x.astype(np.int64) - start) for x in (found, wanted))
-    if isinstance(space, spaces.MultiBinary):
-        return bool((np.abs(scores.ravel()[a != b]) <= room).all())
-    sizes = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
-    first = np.cumsum([0, *sizes])[:-1]
-    return bool((np.abs(scores[first + a] - scores[first + b]) <= room).all())
-
-
-# ------------------------------------------------------------------------------------ command line
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `spinup export ...`; return 0, 2 for invalid input, or 1 for a failed self-test."""
-    parser = Parser(
-        "spinup export",
-        description="Export a run's deterministic policy to other runtimes.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("fpath", metavar="RUN", help="run directory")
-    parser.add_argument(
-        "--onnx", metavar="FILE", required=True, help="file to write, ending in .onnx"
-    )
-    parser.add_argument(
-        "-i",
-        "--itr",
-        type=loading.save_argument,
-        default="last",
-        help="number of the save (-1: the last), or best (of a run with --save_best)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-    parser.add_argument("--env", help="id of the environment, for runs of the original Spinning Up")
-    parser.add_argument(
-        "--trust-pickle",
-        "--trust_pickle",
-        action="store_true",
-        help="open pickles and import modules that the file names; this can run any program",
-    )
-    try:
-        args = parser.parse_args(argv)
-        if args.trust_pickle or ":" in (args.env or ""):
-            import_from_here()  # as `spinup ppo --env module:id` did
-        report = export_onnx(
-            args.fpath,
-            args.onnx,
-            args.itr,
-            trust_pickle=args.trust_pickle,
-            env=args.env,
-            overwrite=args.overwrite,
-        )
-    except SpinupError as error:
-        print(f"spinup: {one_line(error)}", file=sys.stderr)
-        return 1 if isinstance(error, ExportMismatch) else 2
-    ties = f" ({report.differing} ties up to rounding)" if report.differing else ""
-    print(
-        f"wrote {args.onnx}; the largest difference from the original on {report.observations} "
-        f"observations is {report.difference:.2g}{ties}"
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda obs: np.asarray(session.run(["action"], {"obs": obs})[0])

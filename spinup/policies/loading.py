@@ -18,14 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from spinup.policies.display import prepare_headless_rendering
 from spinup.policies.environments import check_spaces_agree, given_env, saved_env
 from spinup.policies.save_numbers import POLICY, chosen_save, folder_of_files, saved_numbers
-from spinup.policies.video import prepare_headless_rendering
+from spinup.policies.saved import GetAction, Loaded, has_spaces, load_policy
+from spinup.policies.tf_loader import read_info
+from spinup.policies.tf_policies import load_policy_of
 from spinup.utils.argparsing import whole
 from spinup.utils.errors import SpinupError
 from spinup.utils.reading import open_regular
 
-GetAction = Callable[[Any], Any]
 # File names of saves, as for `POLICY`.
 _MODEL = r"model(\d*)\.pt"
 # TensorFlow's are folders. One of them ends with .old while a newer save replaces it.
@@ -75,14 +77,8 @@ def load_policy_and_env(
     check_seed(seed)
     folder, itr = folder_of_save(fpath, itr)
     prepare_headless_rendering()
-    meta, act_in = LOADERS[backend_of(folder)](
-        folder,
-        itr,
-        bool(deterministic),
-        actor_critic=actor_critic,
-        trust_pickle=trust_pickle,
-        seed=seed,
-    )
+    options = {"actor_critic": actor_critic, "trust_pickle": trust_pickle, "seed": seed}
+    meta, *_, act_in = LOADERS[backend_of(folder)](folder, itr, bool(deterministic), **options)
     try:
         run = run_folder(fpath)  # the folder of the best policy has no pickle of the environment
         made = _environment(run, itr, meta, env, env_kwargs, render_mode, trust_pickle)
@@ -139,15 +135,8 @@ def load_pytorch_policy(
 ) -> GetAction:
     """Load only the policy, as `get_action(obs)`; arguments as for `load_policy_and_env`."""
     folder, itr = folder_of_save(fpath, itr)
-    _, act_in = _load_pytorch(
-        folder,
-        itr,
-        bool(deterministic),
-        actor_critic=actor_critic,
-        trust_pickle=trust_pickle,
-        seed=seed,
-    )
-    return act_in(None)
+    options = {"actor_critic": actor_critic, "trust_pickle": trust_pickle, "seed": seed}
+    return _load_pytorch(folder, itr, bool(deterministic), **options).act_in(None)
 
 
 def load_tf_policy(
@@ -165,7 +154,7 @@ def load_tf_policy(
     """
     folder, itr = folder_of_save(fpath, itr)
     options = {"actor_critic": None, "trust_pickle": trust_pickle, "seed": seed}
-    return _load_tf1(folder, itr, bool(deterministic), **options)[1](None)
+    return _load_tf1(folder, itr, bool(deterministic), **options).act_in(None)
 
 
 def run_folder(fpath: str | Path) -> Path:
@@ -223,7 +212,7 @@ def _load_pytorch(
     trust_pickle: bool,
     seed: int | None,
 ) -> Loaded:
-    # Imported here (and in the functions below) because importing torch takes a second.
+    # Imported here because importing torch takes a second.
     from spinup.algos.pytorch.common.acting import make_get_action
 
     meta: dict[str, Any] | None = None
@@ -242,7 +231,7 @@ def _load_pytorch(
         )
         return get_action
 
-    return meta, act_in
+    return Loaded(meta, ac, act_in)
 
 
 def _load_tf1(
@@ -259,8 +248,6 @@ def _load_tf1(
             f"{folder} was trained with the TensorFlow backend, whose saves contain the network: "
             "leave out actor_critic"
         )
-    from spinup.policies.tf_policies import load_policy_of
-
     return load_policy_of(tf_folder(folder, itr), deterministic, trust_pickle, seed)
 
 
@@ -282,11 +269,9 @@ def tf_folder(folder: Path, itr: int | str | None) -> Path:
     return next(found, folder / names[0])  # renamed in this instant
 
 
-# The run's description (None if it has only pickles), and a function that takes the environment's
-# action space and returns `get_action`.
-Loaded = tuple[dict[str, Any] | None, Callable[[Any], GetAction]]
-# Backend name -> function that loads its policies. A new backend adds its loader here.
-LOADERS: dict[str, Callable[..., Loaded]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
+# Backend name -> function that loads its policies. A new backend adds its loader here, which may
+# leave out `policy`, the second of its results.
+LOADERS: dict[str, Callable[..., Any]] = {"pytorch": _load_pytorch, "tf1": _load_tf1}
 
 
 def load_module(
@@ -297,8 +282,7 @@ def load_module(
     If that is impossible and the file is trusted, the network comes from its pickle. This is the
     case if `has_spaces` is false, or if `ac_kwargs` contains objects such as a class.
     """
-    from spinup.policies.networks import load_actor_critic
-    from spinup.policies.saved import load_policy
+    from spinup.policies.networks import load_actor_critic  # imports torch
 
     number = chosen_save(folder, itr, POLICY)
     meta, tensors = load_policy(folder, number)
@@ -325,22 +309,13 @@ def load_module(
 
 def metadata_of(folder: Path, itr: int | str | None) -> dict[str, Any]:
     """Return a save's metadata without loading its network; empty if there is none."""
-    from spinup.policies.saved import load_policy
-
     if backend_of(folder) == "tf1":
         saved = tf_folder(folder, itr)
         if not (saved / "policy.json").exists():
-            from spinup.policies.tf_loader import read_info
-
             meta = (read_info(saved) or {}).get("policy")
             return meta if isinstance(meta, dict) else {}
         return load_policy(saved)[0]
     return load_policy(folder, itr)[0] if has_safe_policy(folder) else {}
-
-
-def has_spaces(meta: Mapping[str, Any]) -> bool:
-    """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
-    return "observation_space" in meta and "action_space" in meta
 
 
 def check_seed(seed: Any) -> None:

@@ -6,9 +6,9 @@ Nothing is executed or unpickled, so even a policy from an untrusted source is s
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,24 @@ from spinup.runs.storage.policies import POLICY_FORMAT
 from spinup.utils.errors import SpinupError
 from spinup.utils.files import self_hash
 from spinup.utils.reading import read_json, sha256_file
+
+GetAction = Callable[[Any], Any]
+
+
+class Loaded(NamedTuple):
+    """A policy that was read from a run directory.
+
+    Attributes:
+        meta: its description, with its spaces; None if it was saved without.
+        policy: a torch network or a `NumpyActor`; None for a graph, which acts in its session.
+        act_in: a function that takes the environment's action space (or None) and returns
+            `get_action`.
+    """
+
+    meta: dict[str, Any] | None
+    policy: Any
+    act_in: Callable[[Any], GetAction]
+
 
 # Bytes of a policy's tensors: a billion weights.
 _LIMIT = 1 << 32
@@ -101,3 +119,8 @@ def _tensors_of(folder: Path, name: str, meta: dict[str, Any]) -> dict[str, np.n
         except OSError as error:
             raise SpinupError(f"cannot read {file} ({error.strerror}); use another save") from error
     return None
+
+
+def has_spaces(meta: Mapping[str, Any]) -> bool:
+    """Return whether a description can rebuild its network: a user's algorithm saves no spaces."""
+    return "observation_space" in meta and "action_space" in meta

@@ -7,7 +7,6 @@ not be installed. Other graphs, and those of the original Spinning Up, act throu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from gymnasium import spaces
 from spinup.algos.common.numpy_actor import NumpyActor
 from spinup.envs.space_json import space_from_json
 from spinup.envs.spaces import env_actions
-from spinup.policies.saved import load_policy
+from spinup.policies.saved import GetAction, Loaded, has_spaces, load_policy
 from spinup.utils.errors import SpinupError
-
-GetAction = Callable[[Any], Any]
 
 
 class SampledActions(UserWarning):
@@ -29,16 +26,16 @@ class SampledActions(UserWarning):
 
 def load_policy_of(
     folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
-) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
-    """Load a save (its own folder) with the most capable of the ways above.
-
-    Returns the policy's metadata (None if there is none) and a function that takes the
-    environment's action space and returns `get_action`.
-    """
+) -> Loaded:
+    """Load a save (its own folder) with the most capable of the ways above."""
     if (folder / "policy.json").exists():
         meta, actor = load_described(folder)
         rng = np.random.default_rng(seed)
-        return meta, lambda space: act_in_numpy(actor, deterministic, rng, _space(meta, space))
+
+        def act_in(action_space: Any) -> GetAction:
+            return act_in_numpy(actor, deterministic, rng, _space(meta, action_space))
+
+        return Loaded(meta, actor, act_in)
     if not (folder / "saved_model.pb").exists():  # said before TensorFlow takes seconds to load
         raise SpinupError(
             f"{folder} contains neither policy.json nor saved_model.pb: use another save"
@@ -61,7 +58,7 @@ def load_described(folder: Path) -> tuple[dict[str, Any] | None, NumpyActor]:
         actor = NumpyActor(meta.get("actor"), arrays)  # type: ignore[arg-type]
     except SpinupError as error:
         raise SpinupError(f"{folder / 'policy.json'} cannot be used: {error}") from error
-    if "observation_space" not in meta or "action_space" not in meta:
+    if not has_spaces(meta):
         return None, actor
     observation_space = space_from_json(meta["observation_space"])
     action_space = space_from_json(meta["action_space"])
@@ -106,9 +103,7 @@ def act_in_numpy(
 # ----------------------------------------------------------------------------------- other graphs
 
 
-def _load_graph(
-    folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None
-) -> tuple[dict[str, Any] | None, Callable[[Any], GetAction]]:
+def _load_graph(folder: Path, deterministic: bool, trust_pickle: bool, seed: int | None) -> Loaded:
     """Load a graph into a session of its own."""
     from spinup.policies.tf_loader import reason, restore
     from spinup.utils.tf import tf
@@ -138,8 +133,7 @@ def _load_graph(
     x = got.inputs["x"]
     run = sess.make_callable(got.outputs[key], [x])
     meta = got.policy
-    if meta is not None and not ("observation_space" in meta and "action_space" in meta):
-        meta = None
+    meta = meta if meta is not None and has_spaces(meta) else None
 
     def act_in(action_space: Any) -> GetAction:
         space = _space(meta, action_space)
@@ -158,4 +152,4 @@ def _load_graph(
 
         return get_action
 
-    return meta, act_in
+    return Loaded(meta, None, act_in)

@@ -12,16 +12,16 @@ A `.gif` needs nothing beyond the core dependencies; an `.mp4` needs the extra `
 from __future__ import annotations
 
 import contextlib
-import ctypes.util
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spinup.policies.display import prepare_headless_rendering
+from spinup.policies.episodes import steps
 from spinup.utils.errors import SpinupError
 
 # Keeps an environment without a time limit from filling the disk.
@@ -31,31 +31,6 @@ DEFAULT_FPS = 30
 _GIF_FPS = 50
 # Packages whose exceptions mean that rendering is not available here.
 _DRAWING = ("mujoco", "OpenGL", "glfw")
-
-
-def has_display() -> bool:
-    """Return whether a window can be opened."""
-    if sys.platform in ("win32", "darwin"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def prepare_headless_rendering() -> None:
-    """Set up pygame and MuJoCo to render without a display if there is none.
-
-    Sets `SDL_VIDEODRIVER` and `MUJOCO_GL` unless they are already set. Call it before creating the
-    environment.
-    """
-    if has_display():
-        return
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    if "MUJOCO_GL" not in os.environ:
-        # Choose only a library that exists: `import mujoco` fails if it cannot load the one that
-        # MUJOCO_GL names, even in a program that never renders.
-        for backend, library in (("egl", "EGL"), ("osmesa", "OSMesa")):
-            if ctypes.util.find_library(library):
-                os.environ["MUJOCO_GL"] = backend
-                break
 
 
 def record_episodes(
@@ -103,7 +78,15 @@ def record_episodes(
     if not (math.isfinite(rate) and rate > 0):
         raise SpinupError(f"fps must be a positive number of frames per second, not {fps}")
     episodes: list[tuple[float, int]] = [] if played is None else played
-    frames = _frames(env, get_action, num_episodes, max_ep_len or MAX_STEPS, seed, episodes)
+
+    def pictures() -> Iterator[np.ndarray]:
+        limit = max_ep_len or MAX_STEPS
+        for ep_ret, ep_len, over in steps(env, get_action, limit, num_episodes, seed):
+            yield draw(env)
+            if over:
+                episodes.append((ep_ret, ep_len))
+
+    frames = pictures()
     temporary = _temporary(target)
     try:
         if suffix == ".gif":
@@ -143,27 +126,6 @@ def check_clip(path: str | os.PathLike[str]) -> Path:
 def _temporary(target: Path) -> Path:
     # Keep the extension at the end, because the writers infer the format from it.
     return target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix.lower()}")
-
-
-def _frames(
-    env: Any,
-    get_action: Callable[[Any], Any],
-    num_episodes: int,
-    max_steps: int,
-    seed: int | None,
-    played: list[tuple[float, int]],
-) -> Iterator[np.ndarray]:
-    for episode in range(num_episodes):
-        o, _ = env.reset(seed=seed if episode == 0 else None)
-        ep_ret, ep_len = 0.0, 0
-        yield draw(env)
-        for _ in range(max_steps):
-            o, r, terminated, truncated, _ = env.step(get_action(o))
-            ep_ret, ep_len = ep_ret + np.asarray(r, dtype=float).item(), ep_len + 1
-            yield draw(env)
-            if terminated or truncated:
-                break
-        played.append((ep_ret, ep_len))
 
 
 def draw(env: Any) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""The documented path of `spinup_tune`, which searches for hyperparameters."""

@@ -20,6 +20,8 @@ def forward(*targets: str, **moved: str) -> tuple[Callable[[str], Any], Callable
     def getattribute(name: str) -> Any:
         if name == "__path__":  # the import system asks for it, to see whether this is a package
             raise AttributeError(name)
+        if name == "__all__":  # for `from old_path import *`
+            return [public for public in names() if not public.startswith("_")]
         for target in (moved[name],) if name in moved else targets:
             module = import_named(target)
             if hasattr(module, name):

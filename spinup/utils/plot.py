@@ -7,8 +7,9 @@ from spinup.utils.forwarding import forward, run_main
 
 if TYPE_CHECKING:
     from spinup.analysis.plot import *  # noqa: F403
+    from spinup.cli.plot import main as main
 
-__getattr__, __dir__ = forward("spinup.analysis.plot")
+__getattr__, __dir__ = forward("spinup.analysis.plot", main="spinup.cli.plot")
 
 if __name__ == "__main__":
-    sys.exit(run_main("spinup.analysis.plot"))
+    sys.exit(run_main("spinup.cli.plot"))

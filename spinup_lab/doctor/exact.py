@@ -1,4 +1,7 @@
-"""Exact rules on the tables (X): a violation is a fault, whatever the environment."""
+"""Exact rules on the tables (X): a violation is a fault, whatever the environment.
+
+`rules.toml` says what each rule means, here and in the other modules of checks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistical rules on how an algorithm works inside (S8 to S32)."""
+"""Statistical rules on how an algorithm works inside (S8 to S32, S38 to S41)."""
 
 from __future__ import annotations
 

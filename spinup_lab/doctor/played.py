@@ -71,7 +71,7 @@ class Played:
         self.random = self._play(deterministic=None)
 
     def _play(self, deterministic: bool | None) -> list[Episode]:
-        from spinup.policies.play import run_episodes
+        from spinup.policies.episodes import run_episodes
 
         env, get_action = loaded(self.run, bool(deterministic))
         count = self.run.play if deterministic is not None else max(self.run.play, _RANDOM)

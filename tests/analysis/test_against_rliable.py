@@ -7,7 +7,8 @@ import numpy as np
 import pandas.util._decorators
 import pytest
 
-from spinup.analysis import compare, stats
+from spinup.analysis import stats
+from spinup.cli.compare import main as compare_command
 
 
 def import_rliable():
@@ -124,7 +125,7 @@ def test_the_command_gives_the_numbers_of_rliable(tmp_path, capsys):
     args = [f"{tmp_path}/ppo", f"{tmp_path}/sac", "--last", "2", "--reps", "20000"]
     limits = [f"{env}={low},{high}" for env, (low, high) in references.items()]
     outputs = ["--json", str(out), "--save", str(tmp_path / "o.png")]
-    assert compare.main([*args, "--normalise", *limits, *outputs]) == 0
+    assert compare_command([*args, "--normalise", *limits, *outputs]) == 0
     result = json.loads(out.read_text())
     for name, matrix in final.items():
         entry = result["algorithms"][name]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from spinup.analysis import compare, compare_figures, comparison, stats
 from spinup.analysis.comparison import compare_scores, more_seeds
+from spinup.cli.compare import main as compare_command
 from spinup.utils.errors import SpinupError
 from tests.helpers.bomb import Bomb
 from tests.helpers.processes import environment, run_python
@@ -45,7 +46,7 @@ def numbers(args, tmp_path):
         if "--save" not in words:
             patch.setattr(compare.compare_figures, "save_figures", lambda *a: [])
             patch.setattr(compare, "_note_no_display", lambda: None)
-        assert compare.main(words) == 0
+        assert compare_command(words) == 0
     return json.loads(out.read_text())
 
 
@@ -510,7 +511,7 @@ def test_what_is_printed_is_what_was_found(three, tmp_path, capsys):
 
 
 def test_a_folder_gets_a_file_a_panel(three, tmp_path, capsys):
-    assert compare.main([*three, "--reps", "200", "--save", f"{tmp_path}/figures"]) == 0
+    assert compare_command([*three, "--reps", "200", "--save", f"{tmp_path}/figures"]) == 0
     names = {
         f"{p}.{s}"
         for p in ("aggregates", "improvement", "profiles", "efficiency")
@@ -589,7 +590,7 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
     for short, path in places.items():
         args = [a.replace(short, path) for a in args]
         sentence = sentence.replace(short, path)
-    assert compare.main(args) == 2
+    assert compare_command(args) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: ") and sentence in err and err.count("\n") == 1
 
@@ -598,7 +599,7 @@ def test_it_runs_as_a_module_without_a_display(tmp_path):
     dirs = [write_algorithm(tmp_path, n, {"Ant-v5": [1.0, 2.0]}) for n in ("a", "b")]
     env = {k: v for k, v in environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
     env["MPLBACKEND"] = "TkAgg"
-    done = run_python("-m", "spinup.analysis.compare", *dirs, cwd=tmp_path, env=env)
+    done = run_python("-m", "spinup.run", "compare", *dirs, cwd=tmp_path, env=env)
     assert (tmp_path / "spinup-compare.png").read_bytes().startswith(b"\x89PNG")
     assert done.stderr == "compare: there is no display, so the figure is written to a file.\n"
     assert "Too few seeds to distinguish" in done.stdout

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinup.analysis import compare, figures, plot
+from spinup.analysis import figures, plot
+from spinup.cli.compare import main as compare_command
+from spinup.cli.plot import main as plot_command
 from spinup.utils.errors import SpinupError
 from tests.helpers.bomb import Bomb
 from tests.helpers.curves import curve, drawn, write_run
@@ -157,7 +159,7 @@ def test_the_file_shows_the_numbers_of_the_runs(tmp_path, estimator, band):
             write_run(tmp_path / name / f"{name}_s{seed}", curve(returns, step=4000), name)
     out = tmp_path / "o.svg"
     args = [f"{tmp_path}/ppo/", f"{tmp_path}/td3/", "--est", estimator, "--band", band]
-    assert plot.main([*args, "--save", str(out)]) == 0
+    assert plot_command([*args, "--save", str(out)]) == 0
 
     figure = SvgFigure(out)
     order = figure.legend()
@@ -305,7 +307,7 @@ def test_several_files_are_written_at_once(tmp_path):
     write_run(tmp_path / "r_s0", curve([1.0, 2.0]))
     files = [tmp_path / name for name in ("a.png", "b.pdf", "c.svg")]
     args = [f"{tmp_path}/r", "--save", str(files[0]), str(files[1]), "--save", str(files[2])]
-    assert plot.main(args) == 0
+    assert plot_command(args) == 0
     assert all(file.stat().st_size > 1000 for file in files)
 
 
@@ -371,7 +373,7 @@ def test_thousands_are_short(value, text):
 def test_main_writes_a_file_of_each_kind(tmp_path, suffix, magic):
     write_run(tmp_path / "data" / "r_s0", curve([1.0, 2.0, 3.0], step=100_000))
     out = tmp_path / "figures" / f"o.{suffix}"
-    assert plot.main([f"{tmp_path}/data/r", "-s", "2", "--save", str(out)]) == 0
+    assert plot_command([f"{tmp_path}/data/r", "-s", "2", "--save", str(out)]) == 0
     assert out.read_bytes().startswith(magic)
 
 
@@ -379,7 +381,7 @@ def test_main_writes_one_file_a_value(tmp_path, capsys):
     write_run(tmp_path / "r_s0", curve([1.0, 2.0]))
     out = tmp_path / "o.png"
     args = [f"{tmp_path}/r", "-x", "Epoch", "-y", "AverageEpRet", "TotalEnvInteracts", "--count"]
-    assert plot.main([*args, "--save", str(out)]) == 0
+    assert plot_command([*args, "--save", str(out)]) == 0
     said = capsys.readouterr().out
     for path in (tmp_path / "o-AverageEpRet.png", tmp_path / "o-TotalEnvInteracts.png"):
         assert path.is_file() and str(path) in said
@@ -421,7 +423,7 @@ def test_wrong_input_is_one_sentence_and_exit_status_2(tmp_path, capsys, args, s
     args = [a.format(tmp_path) for a in args]
     if args and "--save" not in args:
         args += ["--save", str(tmp_path / "o.png")]
-    assert plot.main(args) == 2
+    assert plot_command(args) == 2
     said = capsys.readouterr()
     assert said.err.startswith("spinup: ") and said.err.count("\n") == 1 and said.out == ""
     assert sentence.replace("{}", str(tmp_path)) in said.err
@@ -453,7 +455,7 @@ def test_broken_runs_are_named_in_one_line_each_and_do_not_stop_the_rest(tmp_pat
     (data / "gone_s0").mkdir()
     (data / "gone_s0" / "progress.txt").symlink_to("nowhere")
     out = tmp_path / "o.svg"
-    assert plot.main([f"{data}/", "--save", str(out)]) == 0
+    assert plot_command([f"{data}/", "--save", str(out)]) == 0
     assert list(SvgFigure(out).legend()) == ["deep", "going", "good"]
     lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith("plot: ") for line in lines)
@@ -501,7 +503,7 @@ def test_without_a_display_a_window_backend_becomes_agg_and_the_figure_a_file(tm
     write_run(tmp_path / "r_s0", curve([1.0, 2.0]))
     env = {k: v for k, v in environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
     env["MPLBACKEND"] = "TkAgg"
-    done = run_python("-m", "spinup.analysis.plot", "r_s0", cwd=tmp_path, env=env)
+    done = run_python("-m", "spinup.utils.plot", "r_s0", cwd=tmp_path, env=env)
     assert (tmp_path / "spinup-plot.png").read_bytes().startswith(b"\x89PNG")
     assert "spinup-plot.png" in done.stdout and "no display" in done.stderr
 
@@ -528,8 +530,8 @@ def test_values_whose_sums_overflow_are_named_and_left_out(tmp_path, capsys, val
             (folder / "config.json").write_text(json.dumps(record))
     both, figure = [str(tmp_path / "huge"), str(tmp_path / "plain")], str(tmp_path / "figure.png")
     for more in ([], ["--smooth", "3"], ["--est", "max"], ["--est", "min"]):
-        assert plot.main([*both, "--save", figure, *more]) == 0
+        assert plot_command([*both, "--save", figure, *more]) == 0
         assert capsys.readouterr().err.count("are larger than 1e+100, and are ignored") == 3
-    assert compare.main([*both, "--save", figure]) in (0, 2)  # there may be nothing to compare
+    assert compare_command([*both, "--save", figure]) in (0, 2)  # there may be nothing to compare
     err = capsys.readouterr().err
     assert err.count("are larger than 1e+100") == 3 and "Traceback" not in err

@@ -375,7 +375,7 @@ def test_with_a_date_nothing_is_skipped_and_that_is_said(trainer, capsys, monkey
 
 
 def test_a_cell_that_another_process_runs_is_left_to_it(trainer, monkeypatch):
-    from spinup.grids import experiments as run_utils
+    from spinup.grids import launching as run_utils
 
     eg = ExperimentGrid("g")
     eg.add("seed", [0, 1])

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from spinup.analysis import compare, curves, plot
+from spinup.analysis import compare, curves
+from spinup.cli.compare import main as compare_command
+from spinup.cli.plot import main as plot_command
 from spinup.grids import summary
 from spinup.grids.experiments import CellsFailed, ExperimentGrid
 
@@ -88,9 +90,9 @@ def test_the_lines_to_paste_select_the_grids_runs_and_nothing_else(folder, capsy
     assert (first, second) == ("data/g_pi0-1/", "data/g_pi0-2/")
     monkeypatch.setattr(compare.compare_figures, "save_figures", lambda *a: [])
     ((*folders,),) = pasted(text, "compare")
-    assert compare.main(folders) == 0
+    assert compare_command(folders) == 0
     assert "pi_lr=0.1 " in capsys.readouterr().out
-    assert plot.main([first, second, "--save", "o.svg"]) == 0
+    assert plot_command([first, second, "--save", "o.svg"]) == 0
     assert "pi_lr=0.2 (2 seeds)" in (folder / "o.svg").read_text()
 
 

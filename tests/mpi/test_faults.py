@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from spinup.parallel import launch as mpi_launch
-from spinup.parallel.job import COLUMNS, ENTERED, LEFT, PID, RUNNING, STEPS
+from spinup.parallel.job import COLUMNS, ENTERED, JOB_VARIABLE, LEFT, PID, RUNNING, STEPS
 from spinup.parallel.launch import Launch, _hanging
 from tests.helpers.comparing import table_cells, weights
 
@@ -80,7 +80,7 @@ def test_an_mpirun_that_does_not_end_a_failed_job_is_ended(monkeypatch, capfd, t
     fake = tmp_path / "mpirun"
     fake.write_text(
         "#!/bin/sh\n[ \"$1\" = --version ] && exit\ntrap '' TERM\n"
-        f"echo 'the traceback' > ${mpi_launch.JOB_VARIABLE}/error-1\nsleep 1000 & exec sleep 1000\n"
+        f"echo 'the traceback' > ${JOB_VARIABLE}/error-1\nsleep 1000 & exec sleep 1000\n"
     )
     fake.chmod(0o755)
     monkeypatch.setattr(mpi_launch, "find_mpirun", lambda: str(fake))

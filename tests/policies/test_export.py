@@ -16,6 +16,7 @@ from spinup import registry
 from spinup.algos.pytorch.common import nets
 from spinup.algos.pytorch.dqn import core as dqn_core
 from spinup.algos.pytorch.sac import core as sac_core
+from spinup.cli.export import main as export_command
 from spinup.envs import space_to_json
 from spinup.envs.spaces import is_image
 from spinup.policies import export, loading
@@ -52,7 +53,7 @@ def actions_of(path, obs, dtype=np.float32):
 def test_every_algorithm_is_exported_and_acts_the_same(runs, tmp_path, algo, capsys):
     run, ac = runs(algo)
     path = tmp_path / "policy.onnx"
-    assert export.main([str(run), "--onnx", str(path)]) == 0
+    assert export_command([str(run), "--onnx", str(path)]) == 0
     said = capsys.readouterr().out
     assert said.startswith(
         f"wrote {path}; the largest difference from the original on 339 observations "
@@ -194,7 +195,7 @@ def test_a_users_class_is_exported_when_it_is_given(tmp_path, capsys):
     torch.manual_seed(0)
     ac = Own(VECTOR, spaces.Discrete(3))
     run = save(tmp_path / "run", ac, VECTOR, spaces.Discrete(3), {})
-    assert export.main([str(run), "--onnx", str(tmp_path / "p.onnx")]) == 2
+    assert export_command([str(run), "--onnx", str(tmp_path / "p.onnx")]) == 2
     assert "pass it as actor_critic" in capsys.readouterr().err
     export.export_onnx(run, tmp_path / "p.onnx", actor_critic=Own)
     obs = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
@@ -235,7 +236,7 @@ def test_a_file_that_acts_differently_is_not_kept(runs, tmp_path, monkeypatch, c
     monkeypatch.setattr(export, "_plain", lambda module: Skewed(plain(module), by))
     path = tmp_path / "p.onnx"
     path.write_bytes(b"the old one")
-    assert export.main([str(run), "--onnx", str(path), "--overwrite"]) == 1
+    assert export_command([str(run), "--onnx", str(path), "--overwrite"]) == 1
     out, err = capsys.readouterr()
     wanted = (
         "spinup: the exported policy chooses other actions than the original for 339 of 339 "
@@ -264,12 +265,12 @@ def test_an_existing_file_is_kept_unless_told(runs, tmp_path, capsys):
     run, _ = runs("ppo")
     path = tmp_path / "p.onnx"
     path.write_bytes(b"mine")
-    assert export.main([str(run), "--onnx", str(path)]) == 2
+    assert export_command([str(run), "--onnx", str(path)]) == 2
     assert path.read_bytes() == b"mine"
     assert capsys.readouterr().err == (
         f"spinup: {path} exists: add --overwrite (overwrite=True) to replace it\n"
     )
-    assert export.main([str(run), "--onnx", str(path), "--overwrite"]) == 0
+    assert export_command([str(run), "--onnx", str(path), "--overwrite"]) == 0
     onnx.checker.check_model(onnx.load(path))
 
 
@@ -277,7 +278,7 @@ def test_an_existing_file_is_kept_unless_told(runs, tmp_path, capsys):
 def test_a_missing_package_names_the_extra(runs, tmp_path, monkeypatch, capsys, package):
     run, _ = runs("ppo")
     monkeypatch.setitem(sys.modules, package, None)
-    assert export.main([str(run), "--onnx", str(tmp_path / "p.onnx")]) == 2
+    assert export_command([str(run), "--onnx", str(tmp_path / "p.onnx")]) == 2
     assert capsys.readouterr().err == (
         f"spinup: exporting needs {package}, which is not installed: "
         "run pip install 'spinup[export]'\n"
@@ -334,7 +335,7 @@ def test_malformed_command_lines(runs, tmp_path, monkeypatch, capsys, line, sent
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "PICKLED" / "model.pt").write_bytes(b"never opened")
     before = sorted(os.listdir(tmp_path))
-    assert export.main(line.split()) == 2
+    assert export_command(line.split()) == 2
     out, err = capsys.readouterr()
     assert (err, out) == (f"spinup: {sentence}\n", "")
     assert sorted(os.listdir(tmp_path)) == before
@@ -348,9 +349,9 @@ def test_a_pickled_module_is_exported_behind_the_opt_in(tmp_path, capsys):
     for path in (run / "pyt_save").glob("policy*"):
         path.unlink()
     args = [str(run), "--onnx", str(tmp_path / "p.onnx"), "--trust-pickle"]
-    assert export.main(args) == 2
+    assert export_command(args) == 2
     assert "pass its environment with --env" in capsys.readouterr().err
-    assert export.main([*args, "--env", "CartPole-v1"]) == 0
+    assert export_command([*args, "--env", "CartPole-v1"]) == 0
     obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     wanted = ac.act(torch.as_tensor(obs), deterministic=True)
     assert actions_of(tmp_path / "p.onnx", obs).tolist() == wanted.tolist()
@@ -370,5 +371,5 @@ def test_modules_of_the_working_directory_are_found_if_named(words, found, tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
     monkeypatch.setattr(export, "export_onnx", stop)
-    assert export.main(["RUN", "--onnx", "a.onnx", *words.split()]) == 2
+    assert export_command(["RUN", "--onnx", "a.onnx", *words.split()]) == 2
     assert (seen == [str(tmp_path)]) == found

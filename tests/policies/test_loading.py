@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 from spinup import registry
+from spinup.cli.test_policy import main as play_command
 from spinup.envs import make_env
 from spinup.policies import loading
 from spinup.policies import play as tp
@@ -102,11 +103,11 @@ def test_a_policy_is_not_played_without_its_wrappers_unless_asked(tmp_path, caps
         assert loading.load_policy_and_env(tmp_path / "run")[0] is None
     assert caught[0].filename == __file__  # it points at the caller
     run = [str(tmp_path / "run"), "-nr", "-n", "1"]
-    assert tp.main(run) == 2  # returns of another task would look like those of a bad policy
+    assert play_command(run) == 2  # returns of another task would look like those of a bad policy
     said = capsys.readouterr()
     assert "NormalizeObservation" in said.err and said.out == ""
     with pytest.warns(UserWarning, match="NormalizeObservation.*is left out"):
-        assert tp.main([*run, "--env", "CartPole-v1"]) == 0
+        assert play_command([*run, "--env", "CartPole-v1"]) == 0
 
 
 def test_a_backend_plugs_in_with_a_loader(tmp_path, monkeypatch):
@@ -139,7 +140,7 @@ def test_what_is_no_run_is_one_clear_sentence(tmp_path):
 def test_a_folder_of_runs_is_answered_with_one_of_them(tmp_path, place, capsys):
     for seed in (1, 0):
         save_run(tmp_path / "ppo" / f"ppo_s{seed}", make_env("CartPole-v1"))
-    assert tp.main([str(tmp_path / place), "-nr"]) == 2
+    assert play_command([str(tmp_path / place), "-nr"]) == 2
     assert capsys.readouterr().err == (
         f"spinup: {tmp_path / place} contains no saved policy: pass one of the 2 runs below it, "
         f"such as {tmp_path}/ppo/ppo_s0\n"
@@ -169,7 +170,7 @@ def test_every_algorithm_is_loaded_and_played_as_its_network_acts(runs, algo, ca
             wanted = np.clip(wanted, env.action_space.low, env.action_space.high)
         np.testing.assert_allclose(action, wanted, rtol=0, atol=1e-5 if box else 0)
         assert env.action_space.contains(action)
-    assert tp.main([str(run), "-nr", "-n", "2", "-l", "5", "--seed", "1"]) == 0
+    assert play_command([str(run), "-nr", "-n", "2", "-l", "5", "--seed", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("Episode ") == 2 and "AverageEpRet" in out
     env.close()

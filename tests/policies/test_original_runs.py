@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from spinup.cli.test_policy import main as play_command
 from spinup.policies import loading
-from spinup.policies import play as tp
 from spinup.utils.errors import SpinupError
 from tests.helpers.processes import run_python
 from tests.helpers.saved_policies import OBS, no_env
@@ -132,8 +132,8 @@ def test_runs_of_the_original_open_behind_the_opt_in(original_runs, algo, discre
     different = {np.asarray(sampled(OBS[0][: len(o)] / 9)).tobytes() for _ in range(30)}
     assert len(different) > 1 or algo in ("ddpg", "td3")
     args = [str(run), "-nr", "-n", "1", "-l", "5", "--env", env_id]
-    assert tp.main([*args, "--trust-pickle", "-i", "10"]) == 0
-    assert tp.main([*args, "--trust-pickle", "-i", "3"]) == 2
+    assert play_command([*args, "--trust-pickle", "-i", "10"]) == 0
+    assert play_command([*args, "--trust-pickle", "-i", "3"]) == 2
     said = capsys.readouterr()
     assert said.err.endswith("has no save number 3: choose from 10, the last one (-1)\n")
 

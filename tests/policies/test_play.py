@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup.policies import loading
+from spinup.cli.test_policy import main as play_command
+from spinup.policies import loading, video
 from spinup.policies import play as tp
 from spinup.utils.errors import SpinupError
 from tests.helpers.saved_policies import save_run
@@ -62,7 +63,7 @@ def test_rewards_may_be_arrays_of_one_number(tmp_path):
 
     assert list(tp.run_episodes(Boxed(4), lambda o: 0, num_episodes=1)) == [(8.0, 4)]
     played = []
-    tp.record_episodes(Boxed(4), lambda o: 0, tmp_path / "a.gif", played=played)
+    video.record_episodes(Boxed(4), lambda o: 0, tmp_path / "a.gif", played=played)
     assert played == [(8.0, 4)]
 
 
@@ -134,7 +135,7 @@ def test_an_environment_without_an_id_has_to_be_named(tmp_path, capsys):
         observation_space = spaces.Box(-1, 1, (4,))
 
     save_run(tmp_path / "run", Own())
-    assert tp.main([str(tmp_path / "run"), "-nr"]) == 2
+    assert play_command([str(tmp_path / "run"), "-nr"]) == 2
     assert capsys.readouterr().err == (
         "spinup: the file does not have the id of its environment: pass one with env=... "
         "(--env on the command line)\n"
@@ -151,17 +152,17 @@ def test_main_measures_a_policy_the_same_way_twice(cartpole_run, capsys):
     args = [str(run), "-n", "4", "-nr", "-l", "30", "--seed", "5"]
     outs = []
     for _ in range(2):
-        assert tp.main(args) == 0
+        assert play_command(args) == 0
         outs.append(capsys.readouterr().out)
     assert outs[0] == outs[1] and outs[0].count("Episode ") == 4
-    assert tp.main([*args[:-1], "6"]) == 0
+    assert play_command([*args[:-1], "6"]) == 0
     assert capsys.readouterr().out != outs[0]
 
 
 def test_main_records_a_clip(cartpole_run, tmp_path, capsys):
     run, _ = cartpole_run
     clip = tmp_path / "clip.gif"
-    assert tp.main([str(run), "-d", "-l", "6", "--seed", "0", "--video", str(clip)]) == 0
+    assert play_command([str(run), "-d", "-l", "6", "--seed", "0", "--video", str(clip)]) == 0
     said = capsys.readouterr().out
     from PIL import Image
 
@@ -175,7 +176,7 @@ def test_main_records_a_clip(cartpole_run, tmp_path, capsys):
 
 
 def test_main_says_one_sentence_and_fails_on_wrong_input(tmp_path, capsys):
-    assert tp.main([str(tmp_path / "nowhere")]) == 2
+    assert play_command([str(tmp_path / "nowhere")]) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: ") and err.count("\n") == 1 and "Traceback" not in err
 
@@ -272,6 +273,6 @@ def test_malformed_command_lines(cartpole_run, tmp_path, monkeypatch, capsys, li
     for folder in ("EMPTY", "TF/tf1_save", "PICKLED"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "PICKLED" / "model.pt").write_bytes(b"never opened")
-    assert tp.main([*line.split(), "-nr"] if line else []) == 2
+    assert play_command([*line.split(), "-nr"] if line else []) == 2
     out, err = capsys.readouterr()
     assert (err, out) == (f"spinup: {sentence}\n", "")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import spinup
+from spinup.cli.test_policy import main as play_command
+from spinup.cli.test_policy import take_env_kwargs
 from spinup.envs import adapt_env, env_record, make_env
 from spinup.envs.record import wrapper_records
 from spinup.policies import loading
@@ -89,7 +91,7 @@ def test_the_wrappers_of_a_training_run_come_back(runs, tmp_path):
     made, _ = loading.load_policy_and_env(tmp_path / "run")
     assert inside_out(made) == ["TimeLimit", "RescaleAction"] and made.unwrapped.g == 3.5
     assert made.action_space == make().action_space
-    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
+    assert play_command([str(tmp_path / "run"), "-nr", "-n", "1", "-l", "3"]) == 0
 
 
 class Doubled(gym.ObservationWrapper, gym.utils.RecordConstructorArgs):
@@ -174,13 +176,13 @@ def test_a_users_module_is_named_on_the_command_line(tmp_path, monkeypatch, caps
     try:
         save_run(tmp_path / "run", make_env("their_envs:Theirs-v0"))
         args = [str(tmp_path / "run"), "-nr", "-n", "1", "-d", "--seed", "0"]
-        assert tp.main(args) == 2
+        assert play_command(args) == 2
         assert capsys.readouterr().err == (
             "spinup: the file asks to import their_envs to make Theirs-v0: pass the environment "
             "with env=... (--env), or trust_pickle=True (--trust-pickle) if you trust the file\n"
         )
-        assert tp.main([*args, "--env", "their_envs:Theirs-v0"]) == 0
-        assert tp.main([*args, "--trust-pickle"]) == 0
+        assert play_command([*args, "--env", "their_envs:Theirs-v0"]) == 0
+        assert play_command([*args, "--trust-pickle"]) == 0
         assert capsys.readouterr().out.count("EpLen 6") == 2
     finally:
         gym.registry.pop("Theirs-v0", None)
@@ -191,17 +193,17 @@ def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, cap
     """Pendulum never terminates: an episode would not end."""
     save_run(tmp_path / "run", gym.make("Pendulum-v1").unwrapped, max_ep_len=7)
     args = [str(tmp_path / "run"), "-nr", "-n", "2"]
-    assert tp.main(args) == 0
+    assert play_command(args) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 7\n") == 2
     assert said.err.startswith(
         "The environment names no time limit: episodes end after at most 7 steps"
     )
-    assert tp.main([*args, "-l", "3"]) == 0
+    assert play_command([*args, "-l", "3"]) == 0
     said = capsys.readouterr()
     assert said.out.count("EpLen 3\n") == 2 and said.err == ""
     save_run(tmp_path / "limited", make_env("Pendulum-v1", max_episode_steps=9), max_ep_len=7)
-    assert tp.main([str(tmp_path / "limited"), "-nr", "-n", "1"]) == 0
+    assert play_command([str(tmp_path / "limited"), "-nr", "-n", "1"]) == 0
     said = capsys.readouterr()
     assert "EpLen 9\n" in said.out and said.err == ""
 
@@ -210,7 +212,7 @@ def test_an_argument_without_a_value_is_true_and_swallows_no_flag():
     words = ["RUN", "--env_kwargs:a", "-nr", "--env_kwargs:b", "-5", "--env_kwargs:c", "--seed"]
     words += ["1", "--env_kwargs:d=-n", "--env_kwargs:e", "-.5", "--env_kwargs:f"]
     words += ["--env_kwargs:g", "false", "--env_kwargs:h=true", "--env_kwargs:i", "False"]
-    rest, found = tp._take_env_kwargs(words)
+    rest, found = take_env_kwargs(words)
     assert rest == ["RUN", "-nr", "--seed", "1"]
     assert {k: found[k] for k in "abcdef"} == dict(a=True, b=-5, c=True, d="-n", e=-0.5, f=True)
     assert {k: found[k] for k in "ghi"} == {"g": False, "h": True, "i": False}
@@ -222,8 +224,8 @@ def test_arguments_of_the_environment_on_the_command_line_win(tmp_path, capsys):
     made, _ = loading.load_policy_and_env(run, env_kwargs={"g": 1.0})
     assert made.unwrapped.g == 1.0 and made._max_episode_steps == 17
     args = [run, "-nr", "-n", "1", "--env_kwargs:max_episode_steps", "4"]
-    assert tp.main(args) == 0 and "EpLen 4" in capsys.readouterr().out
-    assert tp.main([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
+    assert play_command(args) == 0 and "EpLen 4" in capsys.readouterr().out
+    assert play_command([*args, "--env_kwargs:g=-1.5", "--env", "Pendulum-v1"]) == 0
 
 
 def test_naming_the_environment_of_a_run_keeps_what_it_recorded(tmp_path):
@@ -303,5 +305,5 @@ def test_a_policy_of_several_environments_is_played_in_one(mode, tmp_path):
 def test_a_game_that_ends_by_itself_has_a_limit_of_its_own(tmp_path, capsys):
     pytest.importorskip("minatar")
     save_run(tmp_path / "run", make_env("MinAtar/Freeway-v1"), max_ep_len=2501)
-    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1"]) == 0
+    assert play_command([str(tmp_path / "run"), "-nr", "-n", "1"]) == 0
     assert "time limit" not in capsys.readouterr().err

@@ -12,9 +12,10 @@ import pytest
 from gymnasium import spaces
 
 from spinup.algos.common.numpy_actor import ACTIVATIONS, NumpyActor
+from spinup.cli.export import main as export_command
+from spinup.cli.test_policy import main as play_command
 from spinup.envs import adapt_env, env_record, make_env, space_to_json
 from spinup.policies import export, loading
-from spinup.policies import play as tp
 from spinup.policies.loading import load_policy_and_env, load_tf_policy
 from spinup.policies.tf_policies import SampledActions
 from spinup.runs.storage.policies import write_policy
@@ -124,7 +125,7 @@ def test_a_known_network_plays_in_its_environment(cartpole, capsys):
     assert env.spec.id == "CartPole-v1"
     o, _ = env.reset(seed=0)
     assert get_action(o) == actor.mode(actor(o[None]))[0]
-    assert tp.main([str(folder), "-nr", "-n", "2", "--seed", "0", "-l", "20"]) == 0
+    assert play_command([str(folder), "-nr", "-n", "2", "--seed", "0", "-l", "20"]) == 0
     assert "EpRet" in capsys.readouterr().out
 
 
@@ -146,13 +147,13 @@ def test_an_environment_without_a_time_limit_is_cut_as_in_training(tmp_path, cap
         shutil.rmtree(tmp_path / "tf1_save")
         graph(tmp_path / "tf1_save", lambda pi: pi[:, None], ("pi",), meta=meta, inputs=3)
     assert actor.act_dim == 1
-    assert tp.main([str(tmp_path), "-nr", "-n", "2"]) == 0
+    assert play_command([str(tmp_path), "-nr", "-n", "2"]) == 0
     assert capsys.readouterr().out.count("EpLen 7\n") == 2
 
 
 def test_a_known_network_is_filmed(cartpole, tmp_path):
     clip = tmp_path / "clip.gif"
-    assert tp.main([str(cartpole[0]), "-l", "5", "--seed", "0", "--video", str(clip)]) == 0
+    assert play_command([str(cartpole[0]), "-l", "5", "--seed", "0", "--video", str(clip)]) == 0
     assert clip.read_bytes()[:4] == b"GIF8"
 
 
@@ -249,7 +250,7 @@ def rewritten(folder, **changes):
 )
 def test_a_forged_description_is_one_sentence(cartpole, actor, capsys):
     rewritten(cartpole[0], actor=actor)
-    assert tp.main([str(cartpole[0]), "-nr"]) == 2
+    assert play_command([str(cartpole[0]), "-nr"]) == 2
     out, err = capsys.readouterr()
     assert err.count("\n") == 1 and "policy.json cannot be used" in err and out == ""
     with pytest.raises(SpinupError, match="cannot be used"):
@@ -292,7 +293,7 @@ def test_what_does_not_belong_to_a_tensorflow_run_is_one_sentence(cartpole, tmp_
 @pytest.mark.parametrize("kind", SPACES)
 def test_a_known_network_is_exported(tmp_path, kind, capsys):
     actor = save(tmp_path / "tf1_save", *network(kind), SPACES[kind])
-    assert export.main([str(tmp_path), "--onnx", str(tmp_path / "p.onnx")]) == 0
+    assert export_command([str(tmp_path), "--onnx", str(tmp_path / "p.onnx")]) == 0
     assert "339 observations" in capsys.readouterr().out
     import onnxruntime
 
@@ -317,7 +318,7 @@ def test_every_activation_is_exported(tmp_path):
 def test_a_graph_is_not_exported(tmp_path, capsys):
     (tmp_path / "tf1_save").mkdir()
     (tmp_path / "tf1_save" / "saved_model.pb").write_bytes(b"")
-    assert export.main([str(tmp_path), "--onnx", str(tmp_path / "p.onnx")]) == 2
+    assert export_command([str(tmp_path), "--onnx", str(tmp_path / "p.onnx")]) == 2
     assert "has no policy.json" in capsys.readouterr().err
 
 
@@ -372,7 +373,7 @@ def test_a_graph_acts_through_a_session(tmp_path):
 
     assert drawn(1) == drawn(1) != drawn(2)
     assert drawn(None) != drawn(None)
-    assert tp.main([str(tmp_path), "-nr", "-n", "1", "-l", "5"]) == 0
+    assert play_command([str(tmp_path), "-nr", "-n", "1", "-l", "5"]) == 0
     with pytest.raises(SpinupError, match=r"cannot act on an observation of shape \(7,\)"):
         get_action(np.zeros(7))
 
@@ -455,7 +456,7 @@ def test_a_hostile_graph_plays_nothing_and_writes_nothing(tmp_path, capsys):
             return tf.identity(pi)
 
     graph(tmp_path / "run" / "tf1_save", change, meta=cartpole_meta())
-    assert tp.main([str(tmp_path / "run"), "-nr", "-n", "1"]) == 2
+    assert play_command([str(tmp_path / "run"), "-nr", "-n", "1"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("spinup: the graph in") and "'WriteFile'" in err and err.count("\n") == 1
     assert not trace.exists()

@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 import spinup
 from spinup.algos.pytorch.common import nets
+from spinup.cli.test_policy import main as play_command
 from spinup.envs import env_record, make_env
 from spinup.policies import loading
 from spinup.policies import play as tp
@@ -46,7 +47,7 @@ def test_a_run_of_pickles_alone_is_refused_unopened(tmp_path, bomb):
     for load in (loading.load_policy_and_env, loading.load_pytorch_policy):
         with pytest.raises(SpinupError, match="trust_pickle=True"):
             load(run)
-    assert tp.main([str(run), "-nr"]) == 2
+    assert play_command([str(run), "-nr"]) == 2
     assert not trace.exists()
     # The bomb does go off when it is trusted: the tests above do not pass for want of powder.
     with pytest.raises(SpinupError, match="not a policy"):
@@ -150,7 +151,7 @@ def test_an_environment_that_cannot_be_rebuilt_is_none_with_a_warning(tmp_path, 
     assert caught[0].filename == __file__  # it points at the caller
     with pytest.raises(SpinupError, match="there is no environment to run the policy in"):
         tp.run_policy(env, get_action)
-    assert tp.main([str(tmp_path / "run"), "-nr"]) == 2  # a command needs one
+    assert play_command([str(tmp_path / "run"), "-nr"]) == 2  # a command needs one
     assert "(--env" in capsys.readouterr().err
     assert (
         loading.load_policy_and_env(tmp_path / "run", env="CartPole-v1")[0].spec.id == "CartPole-v1"
@@ -194,7 +195,7 @@ def test_what_a_users_algorithm_saved_opens_with_the_opt_in(tmp_path, saves):
         assert [get_action(o) for o in OBS] == [wanted.act(torch.as_tensor(o), True) for o in OBS]
         lines = tp.run_policy(made, get_action, num_episodes=2, render=False)
         assert lines["EpLen"] == [5, 5] or lines["EpLen"][1] == 5
-    assert tp.main([str(tmp_path), "-nr", "-n", "1", "--trust-pickle"]) == 0
+    assert play_command([str(tmp_path), "-nr", "-n", "1", "--trust-pickle"]) == 0
 
 
 class Net(torch.nn.Module):

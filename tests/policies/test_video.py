@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 from PIL import Image
 
-from spinup.policies import play as test_policy
-from spinup.policies import video
+from spinup.cli.test_policy import main as play_command
+from spinup.policies import display, video
 from spinup.utils.errors import SpinupError
 from tests.helpers.processes import run_python
 
@@ -169,7 +169,7 @@ def test_a_missing_renderer_names_the_extra(tmp_path):
 
 def test_an_environment_that_draws_nothing_is_one_sentence(runs, tmp_path, capsys):
     run, _ = runs("her")
-    assert test_policy.main([str(run), "--video", str(tmp_path / "a.gif")]) == 2
+    assert play_command([str(run), "--video", str(tmp_path / "a.gif")]) == 2
     assert capsys.readouterr().err.endswith(
         "spinup: this environment cannot be drawn because it has no render method: test its "
         "policies without --video\n"
@@ -200,8 +200,8 @@ def test_headless_variables_name_only_what_is_there(monkeypatch, found, wanted):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     find = lambda name: f"lib{name}.so" if name in found else None  # noqa: E731
-    monkeypatch.setattr(video.ctypes.util, "find_library", find)
-    video.prepare_headless_rendering()
+    monkeypatch.setattr(display.ctypes.util, "find_library", find)
+    display.prepare_headless_rendering()
     assert os.environ["SDL_VIDEODRIVER"] == "dummy"
     assert os.environ.get("MUJOCO_GL") == wanted
 
@@ -211,12 +211,12 @@ def test_headless_variables_leave_a_display_and_the_users_choice_alone(monkeypat
     monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setenv("DISPLAY", ":0")
-    video.prepare_headless_rendering()
+    display.prepare_headless_rendering()
     assert "SDL_VIDEODRIVER" not in os.environ
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
-    video.prepare_headless_rendering()
+    display.prepare_headless_rendering()
     assert (os.environ["SDL_VIDEODRIVER"], os.environ["MUJOCO_GL"]) == ("x11", "osmesa")
 
 
@@ -240,7 +240,7 @@ def opened(path):
 
 def in_a_new_process(args):
     """What `spinup test_policy` prints."""
-    code = "import sys; from spinup.policies.play import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from spinup.cli.test_policy import main; sys.exit(main(sys.argv[1:]))"
     done = run_python("-c", code, *args)
     return done.stdout
 
@@ -262,7 +262,7 @@ def test_clips_of_policies_have_a_frame_for_the_reset_and_each_step(
         if env_id == "Hopper-v5":  # MuJoCo's renderer crashes if the process has TensorFlow in it
             said.append(in_a_new_process([*common, str(tmp_path / name)]))
             continue
-        assert test_policy.main([*common, str(tmp_path / name)]) == 0
+        assert play_command([*common, str(tmp_path / name)]) == 0
         said.append(capsys.readouterr().out)
     # Two episodes of five steps: 2 * (5 + 1) pictures.
     assert said[0].count("EpLen 5") == 2 and "AverageEpRet" in said[0]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from spinup import SpinupError, registry
-from spinup.policies import play
+from spinup.cli.test_policy import main as play_command
 from spinup.policies.loading import load_policy_and_env, load_pytorch_policy
 from spinup.policies.saved import load_policy
 from tests.helpers.training import read_rows
@@ -189,13 +189,13 @@ def test_best_is_opened_by_name(train, tmp_path, capsys):
     env, get_action = load_policy_and_env(run, itr="best")
     assert env.action_space.contains(get_action(env.reset(seed=0)[0]))
     assert callable(load_pytorch_policy(run, "best", True))
-    assert play.main([str(run), "--itr", "best", "-nr", "-n", "1"]) == 0
-    assert play.main([str(run), "--itr", "-1", "-nr", "-n", "1"]) == 0
+    assert play_command([str(run), "--itr", "best", "-nr", "-n", "1"]) == 0
+    assert play_command([str(run), "--itr", "-1", "-nr", "-n", "1"]) == 0
     assert "AverageEpRet" in capsys.readouterr().out
     train("ppo", "plain", epochs=1)
-    assert play.main([str(tmp_path / "plain"), "-i", "best", "-nr"]) == 2
+    assert play_command([str(tmp_path / "plain"), "-i", "best", "-nr"]) == 2
     assert "has no best policy: train with save_best=True" in capsys.readouterr().err
-    assert play.main([str(run), "-i", "worst"]) == 2
+    assert play_command([str(run), "-i", "worst"]) == 2
     # a new run in the same directory moves the old one's best policy away, too
     train("ppo", epochs=1)
     assert not (run / "best").exists() and (run / ".old" / "001" / "best").is_dir()

@@ -23,10 +23,13 @@ import pytest
 import torch
 
 from spinup import registry
-from spinup.analysis import compare, plot
+from spinup.analysis import plot
+from spinup.cli.compare import main as compare_command
+from spinup.cli.export import main as export_command
+from spinup.cli.plot import main as plot_command
+from spinup.cli.test_policy import main as play_command
 from spinup.envs import make_env
-from spinup.policies import export, loading
-from spinup.policies import play as tp
+from spinup.policies import loading
 from spinup.runs.storage import checkpoints
 from spinup.utils.errors import SpinupError
 from spinup.utils.files import self_hash
@@ -137,9 +140,9 @@ def copies(tiny_runs, tmp_path, monkeypatch):
 def try_everything(algo, run, name):
     """The outcomes of loading, playing, exporting, resuming and plotting."""
     results = {"load": outcome(play, run)}
-    results["play"] = tp.main([str(run), "-nr", "-n", "1", "-l", "2", "--seed", "0"])
+    results["play"] = play_command([str(run), "-nr", "-n", "1", "-l", "2", "--seed", "0"])
     if name.startswith("pyt_save/policy"):
-        results["export"] = export.main([str(run), "--onnx", str(run / "p.onnx")])
+        results["export"] = export_command([str(run), "--onnx", str(run / "p.onnx")])
     results["plot"] = outcome(plot.get_datasets, str(run))
     results["resume"] = outcome(resume, algo, run)
     return results
@@ -369,10 +372,10 @@ def test_plot_and_compare_name_a_hostile_run_and_go_on(
         run = copies("ppo")
         (run / name).write_bytes(PAYLOADS[payload](Bomb(trace)))
         figure = tmp_path / "figure.png"
-        assert plot.main([str(sound), str(run), "--save", str(figure)]) == 0
+        assert plot_command([str(sound), str(run), "--save", str(figure)]) == 0
         assert figure.stat().st_size > 1000
         figure.unlink()
-        code = compare.main([str(sound), str(run), "--save", str(figure)])
+        code = compare_command([str(sound), str(run), "--save", str(figure)])
         assert code in (0, 2)
         err = capsys.readouterr().err
         assert "Traceback" not in err and not trace.exists()

@@ -26,7 +26,9 @@ PROMISED = {
     "spinup.utils.mpi_tf": (
         "flat_concat assign_params_from_flat sync_params sync_all_params MpiAdamOptimizer"
     ),
-    "spinup.utils.plot": "plot_data get_datasets get_all_datasets make_plots main",
+    "spinup.utils.plot": (
+        "plot_data get_datasets get_all_datasets make_plots main DIV_LINE_WIDTH units exp_idx"
+    ),
     "spinup.utils.test_policy": (
         "load_policy_and_env load_pytorch_policy load_tf_policy run_policy run_episodes "
         "load_module saved_numbers print_table main LOADERS GetAction record_episodes"
@@ -41,6 +43,7 @@ PROMISED = {
         "DEFAULT_BACKEND DEFAULT_DATA_DIR FORCE_DATESTAMP DEFAULT_SHORTHAND WAIT_BEFORE_LAUNCH"
     ),
 }
+STARRED = ("spinup.utils.plot", "spinup.utils.test_policy", "spinup.utils.run_utils")
 CORES = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 
@@ -52,6 +55,13 @@ def test_every_promised_name_is_at_its_path(module):
         exec(compile(f"from {module} import {name}", "user code", "exec"), scope)
         assert scope[name] is getattr(loaded, name)
         assert name in dir(loaded)
+
+
+@pytest.mark.parametrize("module", STARRED)
+def test_a_star_imports_every_promised_name(module):
+    scope: dict = {}
+    exec(compile(f"from {module} import *", "user code", "exec"), scope)
+    assert set(PROMISED[module].split()) <= set(scope)
 
 
 @pytest.mark.parametrize("algo", CORES)

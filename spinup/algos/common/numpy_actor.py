@@ -33,10 +33,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spinup.algos.common import numpy_net
-from spinup.algos.common.numpy_net import Function, Layer, gumbel_argmax
+from spinup.algos.common.numpy_net import Function, Head, Layer, Sample
 from spinup.utils.errors import SpinupError
-
-Sample = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
@@ -142,51 +140,29 @@ class NumpyActor:
         clip = description.get("obs_clip")
         return numpy_net.normalizer(mean, std, np.inf if clip is None else _number(clip))
 
-    # ---- kinds: each sets `act_dim` and returns (sample, mode)
+    # ---- kinds: each sets `act_dim` and returns the head
 
-    def _categorical(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _categorical(self, description: Mapping[str, Any]) -> Head:
         self.act_dim = self._last()
-        return gumbel_argmax, lambda logits: logits.argmax(-1)
+        return numpy_net.categorical()
 
-    def _multicategorical(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _multicategorical(self, description: Mapping[str, Any]) -> Head:
         given, self.act_dim = description.get("nvec"), self._last()
         nvec = given if isinstance(given, list) else []
         if not all(type(n) is int and n > 0 for n in nvec) or sum(nvec) != self.act_dim:
             _refuse(f"has nvec {_short(given)}, which does not fit its {self.act_dim} logits")
         self.nvec = tuple(nvec)
-        cuts = np.cumsum(self.nvec)[:-1]
+        return numpy_net.multicategorical(nvec)
 
-        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-            return np.stack([gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
-
-        def mode(logits: np.ndarray) -> np.ndarray:
-            return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
-
-        return sample, mode
-
-    def _bernoulli(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _bernoulli(self, description: Mapping[str, Any]) -> Head:
         self.act_dim = self._last()
+        return numpy_net.bernoulli()
 
-        def sample(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-            # u < sigmoid(x), written as logit(u) < x, which needs no sigmoid
-            u = rng.random(logits.shape)
-            return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
-
-        return sample, lambda logits: (logits > 0).astype(np.int64)
-
-    def _gaussian(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _gaussian(self, description: Mapping[str, Any]) -> Head:
         self.act_dim = self._last()
-        std = np.exp(self._array(description.get("log_std"), 1, self.act_dim))
+        return numpy_net.gaussian(np.exp(self._array(description.get("log_std"), 1, self.act_dim)))
 
-        def sample(mu: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-            noise = rng.standard_normal(mu.shape, np.float32)
-            noise *= std
-            noise += mu
-            return noise
-
-        return sample, lambda mu: mu
-
-    def _squashed_gaussian(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _squashed_gaussian(self, description: Mapping[str, Any]) -> Head:
         heads = (description.get("mu_layer"), description.get("log_std_layer"))
         mu, log_std = (self._layer(head, "identity") for head in heads)
         if mu[0].shape != log_std[0].shape:
@@ -194,29 +170,23 @@ class NumpyActor:
         # the means and the log standard deviations side by side, in one product
         weight, bias = (np.concatenate([mu[i], log_std[i]], -1) for i in (0, 1))
         self._layers.append((weight, bias, None))
-        dim = self.act_dim = len(mu[1])
-        scale, limits = self._bounds(description, dim), description.get("limits")
+        self.act_dim = len(mu[1])
+        scale, limits = self._bounds(description, self.act_dim), description.get("limits")
         if not isinstance(limits, list) or len(limits) != 2:
             _refuse(f"has the limits {_short(limits)}, which are not two numbers")
         low, high = (_number(limit) for limit in limits)
+        return numpy_net.squashed_gaussian(self.act_dim, low, high, scale)
 
-        def sample(out: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-            u = np.exp(out[:, dim:].clip(low, high))
-            u *= rng.standard_normal(u.shape, np.float32)
-            u += out[:, :dim]
-            return scale(np.tanh(u))
-
-        return sample, lambda out: scale(np.tanh(out[:, :dim]))
-
-    def _deterministic(self, description: Mapping[str, Any]) -> tuple[Sample, Function]:
+    def _deterministic(self, description: Mapping[str, Any]) -> Head:
         self.act_dim = self._last()
-        if self._layers[-1][2] is not None:
+        weight, bias, activation = self._layers[-1]
+        if activation is not None:
             _refuse("has an activation after its last layer, whose tanh is implied")
-        scale = self._bounds(description, self.act_dim)
-        return lambda u, rng: scale(np.tanh(u)), lambda u: scale(np.tanh(u))
+        self._layers[-1] = (weight, bias, ACTIVATIONS["tanh"])
+        return numpy_net.deterministic(self._bounds(description, self.act_dim))
 
 
-KINDS: dict[str, Callable[[NumpyActor, Mapping[str, Any]], tuple[Sample, Function]]] = {
+KINDS: dict[str, Callable[[NumpyActor, Mapping[str, Any]], Head]] = {
     "categorical": NumpyActor._categorical,
     "multicategorical": NumpyActor._multicategorical,
     "bernoulli": NumpyActor._bernoulli,

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from spinup.analysis import compare, plot
 from spinup.analysis.curves import read_run
+from spinup.cli.compare import main as compare_command
+from spinup.cli.plot import main as plot_command
 from spinup.runs.logger import EpochLogger, Logger
 from spinup.utils.errors import SpinupError
 
@@ -39,11 +40,11 @@ def test_a_changed_row_is_said_once_and_plotted(run, tiny_runs, tmp_path, capsys
     (problem,) = problems(run)
     assert "does not match its hash" in problem
     other, _ = tiny_runs("ppo")
-    assert plot.main([str(run), str(other), "--save", str(tmp_path / "figure.png")]) == 0
+    assert plot_command([str(run), str(other), "--save", str(tmp_path / "figure.png")]) == 0
     assert (tmp_path / "figure.png").stat().st_size > 1000
     err = capsys.readouterr().err
     assert err.count("does not match its hash") == 1 and err.count(str(run)) == 1
-    compare.main([str(run), str(other), "--save", str(tmp_path / "comparison.png")])
+    compare_command([str(run), str(other), "--save", str(tmp_path / "comparison.png")])
     assert capsys.readouterr().err.count("does not match its hash") == 1
 
 

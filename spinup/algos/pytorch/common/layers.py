@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-from spinup.algos.common.numpy_net import gumbel_argmax, normalizer
+from spinup.algos.common import numpy_net
 from spinup.envs.spaces import is_image
 
 
@@ -97,7 +97,7 @@ class ObsFilter(nn.Module):
     def frozen_copy(self):
         """Return the current normalization as a function of arrays: (..., dim) -> (..., dim)."""
         mean, std = (x.cpu().numpy().copy() for x in (self.mean, self.std))
-        return normalizer(mean, std, self.clip if self.sums[0] > 0 else np.inf)
+        return numpy_net.normalizer(mean, std, self.clip if self.sums[0] > 0 else np.inf)
 
     def batch_sums(self, obs):
         """Return a batch's count, sums and sums of squares, as one float64 vector."""
@@ -182,7 +182,7 @@ class MLPCategoricalActor(Actor):
 
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
-        return self.logits_net, gumbel_argmax, lambda logits: logits.argmax(-1)
+        return self.logits_net, *numpy_net.categorical()
 
 
 def make_obs_filter(observation_space, normalize):

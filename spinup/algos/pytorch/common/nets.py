@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
-from spinup.algos.common.numpy_net import gumbel_argmax
+from spinup.algos.common import numpy_net
 from spinup.algos.common.shapes import combined_shape as combined_shape
 
 # Pickled networks name some of these by this module.
@@ -85,14 +85,7 @@ class MLPGaussianActor(Actor):
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
         std = self.log_std.detach().exp().cpu().numpy()
-
-        def sample(mu, rng):
-            noise = rng.standard_normal(mu.shape, np.float32)
-            noise *= std
-            noise += mu
-            return noise
-
-        return self.mu_net, sample, lambda mu: mu
+        return self.mu_net, *numpy_net.gaussian(std)
 
 
 class MultiCategorical:
@@ -141,15 +134,7 @@ class MLPMultiCategoricalActor(Actor):
 
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
-        cuts = np.cumsum(self.nvec)[:-1]
-
-        def sample(logits, rng):
-            return np.stack([gumbel_argmax(x, rng) for x in np.split(logits, cuts, -1)], -1)
-
-        def mode(logits):
-            return np.stack([x.argmax(-1) for x in np.split(logits, cuts, -1)], -1)
-
-        return self.logits_net, sample, mode
+        return self.logits_net, *numpy_net.multicategorical(self.nvec)
 
 
 class MLPBernoulliActor(Actor):
@@ -173,13 +158,7 @@ class MLPBernoulliActor(Actor):
 
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
-
-        def sample(logits, rng):
-            # u < sigmoid(x), written as logit(u) < x, which needs no sigmoid
-            u = rng.random(logits.shape)
-            return (np.log(u) - np.log1p(-u) < logits).astype(np.int64)
-
-        return self.logits_net, sample, lambda logits: (logits > 0).astype(np.int64)
+        return self.logits_net, *numpy_net.bernoulli()
 
 
 class MLPCritic(nn.Module):

@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.nn.functional import softplus
 
+from spinup.algos.common import numpy_net
 from spinup.algos.pytorch.common.layers import Tanh, flat, mlp, obs_layers, set_state
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
@@ -138,8 +139,7 @@ class MLPActor(BoundedActor):
 
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
-        scale = self.numpy_scale()
-        return self.pi, lambda squashed, rng: scale(squashed), scale
+        return self.pi, *numpy_net.deterministic(self.numpy_scale())
 
 
 class SquashedGaussianMLPActor(BoundedActor):
@@ -171,15 +171,9 @@ class SquashedGaussianMLPActor(BoundedActor):
         with torch.no_grad():
             weight = torch.cat([mu.weight, log_std.weight])
             head = _linear(weight, torch.cat([mu.bias, log_std.bias]))
-        scale, dim = self.numpy_scale(), len(self.act_limit)
-
-        def sample(out, rng):
-            u = np.exp(out[:, dim:].clip(LOG_STD_MIN, LOG_STD_MAX))
-            u *= rng.standard_normal(u.shape, np.float32)
-            u += out[:, :dim]
-            return scale(np.tanh(u))
-
-        return nn.Sequential(*self.net, head), sample, lambda out: scale(np.tanh(out[:, :dim]))
+        limits = (LOG_STD_MIN, LOG_STD_MAX)
+        acts = numpy_net.squashed_gaussian(len(self.act_limit), *limits, self.numpy_scale())
+        return nn.Sequential(*self.net, head), *acts
 
 
 class MLPScaledGaussianActor(BoundedActor):

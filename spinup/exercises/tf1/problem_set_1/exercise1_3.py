@@ -13,9 +13,7 @@ Everything else is the library's `spinup/algos/tf1/td3/td3.py`: replay buffer, t
 delayed policy updates. That file also contains the answer.
 """
 
-import argparse
 import functools
-import sys
 
 from spinup.algos.tf1.td3 import core
 from spinup.algos.tf1.td3 import td3 as library
@@ -59,35 +57,13 @@ def td3(*args, **kwargs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="Pendulum-v1", help="environment id")
-    parser.add_argument("--seed", "-s", type=int, default=0)
-    parser.add_argument("--exp_name", default="ex13-td3", help="name of the run")
-    parser.add_argument("--use_soln", action="store_true", help="train with the library's losses")
-    parser.add_argument("--check", action="store_true", help="judge only, without training")
-    args = parser.parse_args()
-
+    from spinup.exercises.programs import train_td3
     from spinup.exercises.tf1 import judges
-    from spinup.utils.run_utils import setup_logger_kwargs
 
-    verdict = 0
-    if not args.use_soln:
-        verdict = judges.exercise1_3(compute_loss_q, compute_loss_pi)
-    if verdict or args.check:
-        return verdict
-    sys.stdout.flush()
-    name = f"{args.exp_name}-{args.env.lower()}"
-    train = library.td3 if args.use_soln else td3
-    train(
-        args.env,
-        actor_critic=core.mlp_actor_critic,
-        ac_kwargs={"hidden_sizes": [128, 128]},
-        max_ep_len=150,
-        seed=args.seed,
-        logger_kwargs=setup_logger_kwargs(name, args.seed),
-        epochs=10,
-    )
-    return 0
+    def judge():
+        return judges.exercise1_3(compute_loss_q, compute_loss_pi)
+
+    return train_td3(__doc__.splitlines()[0], judge, td3, library.td3, core.mlp_actor_critic)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,12 @@ The library itself would notice this bug and correct it. So both variants comput
 with the function in this file, which is what the formula looks like without that correction.
 """
 
-import argparse
 import functools
 
 from spinup.algos.tf1.ddpg import ddpg as library
 from spinup.algos.tf1.ddpg.core import mlp, mlp_actor_critic
 from spinup.exercises.common import losses
-from spinup.utils.run_utils import ExperimentGrid
+from spinup.exercises.programs import compare_ddpg
 from spinup.utils.tf import tf
 
 
@@ -57,38 +56,17 @@ def ddpg(*args, **kwargs):
         return library.ddpg(*args, **kwargs)
 
 
+def train(bugged, **kwargs):
+    """Train with the buggy actor-critic or with the library's."""
+    # imported by its path, so that saved models can be opened elsewhere
+    from spinup.exercises.tf1.problem_set_2 import exercise2_2
+
+    actor_critic = exercise2_2.bugged_mlp_actor_critic if bugged else mlp_actor_critic
+    return exercise2_2.ddpg(actor_critic=actor_critic, **kwargs)
+
+
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="Pendulum-v1", help="environment id")
-    parser.add_argument("--h", type=int, default=300, help="width of the hidden layers")
-    parser.add_argument("--l", type=int, default=1, help="number of hidden layers")
-    parser.add_argument("--num_runs", "-n", type=int, default=3, help="seeds per variant")
-    parser.add_argument("--steps_per_epoch", "-s", type=int, default=5000)
-    parser.add_argument("--total_steps", "-t", type=int, default=50000)
-    args = parser.parse_args(argv)
-
-    def ddpg_with_actor_critic(bugged, **kwargs):
-        from spinup.exercises.tf1.problem_set_2 import exercise2_2
-
-        return exercise2_2.ddpg(
-            actor_critic=exercise2_2.bugged_mlp_actor_critic if bugged else mlp_actor_critic,
-            ac_kwargs={"hidden_sizes": [args.h] * args.l},
-            start_steps=args.total_steps // 10,
-            max_ep_len=150,
-            batch_size=64,
-            polyak=0.95,
-            **kwargs,
-        )
-
-    eg = ExperimentGrid(name="ex2-2_ddpg")
-    eg.add("replay_size", args.total_steps)
-    eg.add("env_name", args.env, "", True)
-    eg.add("seed", [10 * i for i in range(args.num_runs)])
-    eg.add("epochs", args.total_steps // args.steps_per_epoch)
-    eg.add("steps_per_epoch", args.steps_per_epoch)
-    eg.add("bugged", [False, True])
-    eg.run(ddpg_with_actor_critic, datestamp=True)
-    return 0
+    return compare_ddpg(__doc__.splitlines()[0], argv, train)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spinup.runs.arguments.config import as_json
-from spinup.tuning.spaces import Dimension
+from spinup_tune.spaces import Dimension
 
 SHUFFLES = 2000
 

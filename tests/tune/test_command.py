@@ -13,9 +13,10 @@ import pytest
 from spinup import run
 from spinup.cli import estimate
 from spinup.grids import slurm_executor
-from spinup.tuning import sampling
-from spinup.tuning.halving import DEFAULT
 from spinup.utils.errors import SpinupError
+from spinup_tune import sampling
+from spinup_tune.halving import DEFAULT
+from spinup_tune.rounds import tune
 
 TINY = (
     "tune reinforce --env CartPole-v1 --space pi_lr=log:1e-3:1e-1 gamma=0.9,0.99 --trials 4 "
@@ -58,7 +59,7 @@ def empty_folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_mistake_is_one_sentence_and_creates_nothing(line, mentions, capsys, monkeypatch):
-    monkeypatch.delattr("spinup.cli.tune.execute")  # it must not come to that
+    monkeypatch.delattr("spinup_tune.command.execute")  # it must not come to that
     assert run.main(line.split()) == 2
     printed = capsys.readouterr()
     assert re.fullmatch(r"spinup: .+\n", printed.err) and printed.out == ""
@@ -107,7 +108,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(capsys, tmp_path):
 
 def test_spaces_add_up_and_defaults_of_entries_are_known(monkeypatch):
     seen = []
-    monkeypatch.setattr("spinup.cli.tune.execute", lambda study, *rest: seen.append(study))
+    monkeypatch.setattr("spinup_tune.command.execute", lambda study, *rest: seen.append(study))
     space = "--space gamma=0.9,0.99 --space ac_kwargs:normalize_obs=True,False hid=[8],[16]"
     run.main(["tune", "ppo", "--env", "CartPole-v1", "--trials", "3", *space.split()])
     (study,) = seen
@@ -122,7 +123,7 @@ def test_ctrl_c_says_how_to_continue(capsys, monkeypatch):
     def interrupted(title, jobs, more=None, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spinup.tuning.launching.launch", interrupted)
+    monkeypatch.setattr("spinup_tune.runs.launch", interrupted)
     assert run.main(TINY.split()) == 130
     said = capsys.readouterr().err
     assert "This command continues the study" in said and "pi_lr=log:1e-3:1e-1" in said
@@ -135,7 +136,7 @@ def edited(monkeypatch, capsys, tmp_path):
     def interrupted(title, jobs, more=None, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spinup.tuning.launching.launch", interrupted)
+    monkeypatch.setattr("spinup_tune.runs.launch", interrupted)
     assert run.main(TINY.split()) == 130
     (tmp_path / "trap_of_a_study.py").write_text("import pathlib\npathlib.Path('imported').touch()")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -255,7 +256,7 @@ def test_without_optuna_its_samplers_are_refused_with_the_extra(monkeypatch):
     def missing(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr("spinup.tuning.sampling.importlib.import_module", missing)
+    monkeypatch.setattr("spinup_tune.sampling.importlib.import_module", missing)
     with pytest.raises(SpinupError, match=r"spinup\[tune\]"):
         sampling.need_optuna("tpe")
 
@@ -266,10 +267,10 @@ def test_optuna_learns_from_the_first_rung_and_repeats_itself(study_in, tmp_path
     words = ["pi_lr=log:1e-3:1e-1", "gamma=0.9,0.99", "num_envs=int:1:2"]
     first = study_in(tmp_path / "a", words=words, **options)
     assert len(first.trials) == 2  # the others are chosen after scores
-    found = first.tune()
+    found = tune(first)
     assert len(first.trials) == 8
     again = study_in(tmp_path / "b", words=words, **options)
-    assert again.tune() == found and again.trials == first.trials
+    assert tune(again) == found and again.trials == first.trials
     values = [first.values_of(name) for name in first.trials if name != DEFAULT]
     assert all(v["gamma"] in (0.9, 0.99) and v["num_envs"] in (1, 2) for v in values)
     assert len({json.dumps(v) for v in values}) == 7
@@ -287,7 +288,7 @@ def test_optuna_leaves_out_what_cannot_start(study_in, tmp_path):
     study = study_in(tmp_path / "s", words=["pi_lr=log:1e-3:1e-1", "gamma=0.9,0.99"], **options)
     first = set(study.trials)
     study.refuse, study.say = refuse, said.append
-    study.tune()
+    tune(study)
     chosen = [v["gamma"] for name, v in study.trials.items() if name not in first]
     assert chosen == [0.99] * 6
     assert [line for line in said if line.startswith("Left out") and line.endswith("not that one")]

@@ -16,10 +16,10 @@ from spinup.cli.parsers import command_parser
 from spinup.envs.spaces import is_image
 from spinup.runs.arguments.config import FREE_ON_RESUME
 from spinup.runs.arguments.synonyms import same
-from spinup.tuning import halving, sampling
-from spinup.tuning.spaces import Dimension, read_space, shipped_space
 from spinup.utils.command import join, program
 from spinup.utils.errors import SpinupError
+from spinup_tune import halving, sampling
+from spinup_tune.spaces import Dimension, read_space, shipped_space
 
 # Arguments that cannot be searched: they say how a run is executed, what an epoch is, or how its
 # score is measured.
@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def execute(study: Any, ready: cli.Plan, argv: Sequence[str] | None) -> int:
     """Run a checked study to its report, or (`--dry_run`) say what it would cost."""
-    from spinup.tuning import figure, report
-    from spinup.tuning.study import Waiting
+    from spinup_tune import figure, report
+    from spinup_tune.runs import Waiting
 
     if ready.dry_run:
         print(_estimate(study, ready))
@@ -109,8 +109,8 @@ def _study(
     backend: str,
     argv: Sequence[str] | None,
 ) -> Any:
-    from spinup.tuning.launching import launch
-    from spinup.tuning.study import Settings, Study
+    from spinup_tune.runs import launch
+    from spinup_tune.study import Settings, Study
 
     base = dict(zip(ready.grid.keys, (v[0] for v in ready.grid.vals), strict=True))
     base.pop("seed", None)

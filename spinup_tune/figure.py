@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from spinup.analysis import figures
-from spinup.tuning.halving import DEFAULT
-from spinup.tuning.study import Study
 from spinup.utils.files import atomic_write
+from spinup_tune.halving import DEFAULT
+from spinup_tune.study import Study
 
 _GRAY = "#9a9a9a"
 

@@ -1,9 +1,10 @@
-"""Asynchronous halving (`--asynchronous`): configurations continue as soon as they may.
+"""Run the rungs of a study: all configurations of a rung together, or one by one.
 
-A configuration continues once it is among the best 1/eta of those that have finished its rung so
-far (Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020). No worker ever waits
-for a slow run. In return, who continues depends on which run ends first, so these decisions are
-recorded before they are carried out; a study that is started again keeps to them.
+Asynchronous halving (`--asynchronous`) lets a configuration continue once it is among the best
+1/eta of those that have finished its rung so far (Li et al., "A System for Massively Parallel
+Hyperparameter Tuning", 2020). No worker ever waits for a slow run. In return, who continues depends
+on which run ends first, so these decisions are recorded before they are carried out; a study that
+is started again keeps to them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spinup.grids.cells import Job
-from spinup.tuning import halving
-from spinup.tuning.study import Study, is_over
+from spinup.grids.launching import check_place
+from spinup_tune import halving, sampling
+from spinup_tune.runs import is_over
+from spinup_tune.study import Study
+
+
+def tune(study: Study) -> dict[str, float | None]:
+    """Run all rungs; return the scores of the last one, by name."""
+    check_place(study.folder)
+    study.save()
+    if study.settings.sampler not in sampling.PLAIN:
+        study.sample_in_batches()
+    return _one_by_one(study) if study.settings.asynchronous else _together(study)
+
+
+def _together(study: Study) -> dict[str, float | None]:
+    s, names = study.settings, list(study.trials)
+    sizes = halving.rung_sizes(len(names), s.rungs, s.eta)
+    study.rungs = []
+    found: dict[str, float | None] = {}
+    for i, end in enumerate(s.ends):
+        jobs = study.jobs("tuning", names, s.tuning_seeds, end)
+        study.complete(study.title(i, len(names)), jobs, end)
+        found = {name: study.score(name, end) for name in names}
+        keep = names if i == s.rungs - 1 else halving.survivors(found, sizes[i + 1])
+        study.rungs.append(study.rung_entry(i, found, keep))
+        study.save()
+        dropped = [name for name in names if name not in keep]
+        study.forget(dropped)
+        if dropped:
+            best = halving.ranked(found)[0]
+            shown = "diverged" if found[best] is None else f"{found[best]:.4g}"
+            study.say(
+                f"Rung {i + 1} of {s.rungs} (epoch {end}): {len(keep)} of {len(names)} "
+                f"configurations continue; the best so far is {best} ({shown})."
+            )
+        names = keep
+    return found
 
 
 class Promotions:
-    """Who has finished which rung of a study, and who continues from it."""
+    """Who has finished which rung of a study, and who continues from it, one by one."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -77,8 +114,7 @@ class Promotions:
         self.study.save()
 
 
-def tune(study: Study) -> dict[str, float | None]:
-    """Run all rungs; return the scores of the last one, by name."""
+def _one_by_one(study: Study) -> dict[str, float | None]:
     promotions = Promotions(study)
     failures: dict[str, str] = {}
     todo = promotions.begin()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spinup.tuning import halving
+from spinup_tune import halving
 
 
 def test_27_configurations_at_eta_3_cost_7_runs_when_runs_continue():

@@ -10,9 +10,10 @@ from spinup import registry
 from spinup.analysis.compare import compare
 from spinup.cli import plan as cli
 from spinup.grids.cells import CellsFailed
-from spinup.tuning import figure, report
-from spinup.tuning.halving import DEFAULT
 from spinup.utils.errors import SpinupError
+from spinup_tune import figure, report
+from spinup_tune.halving import DEFAULT
+from spinup_tune.rounds import tune
 from tests.helpers.comparing import table_cells
 
 
@@ -117,7 +118,7 @@ def test_other_settings_are_refused_and_more_test_seeds_are_not(study_in, tmp_pa
 
 def test_a_configuration_that_diverges_is_dropped_and_a_bug_is_not_hidden(study_in, tmp_path):
     study = study_in(tmp_path / "s", words=["pi_lr=0.001,3e38"], trials=3, test_seeds=0)
-    found = study.tune()
+    found = tune(study)
     bad = next(name for name, values in study.trials.items() if values.get("pi_lr") == 3e38)
     assert study.rungs[0]["scores"][bad]["score"] is None
     assert bad not in found and DEFAULT in found
@@ -126,14 +127,14 @@ def test_a_configuration_that_diverges_is_dropped_and_a_bug_is_not_hidden(study_
         return {job.name: "Boom" for job in jobs}
 
     with pytest.raises(CellsFailed, match="tries them again"):
-        study_in(tmp_path / "t", launch=breaks).tune()
+        tune(study_in(tmp_path / "t", launch=breaks))
 
 
 def test_runs_in_which_no_episode_ended_are_not_called_diverged(study_in, tmp_path):
     base = {**study_in.base, "max_ep_len": 1000, "steps_per_epoch": 3}
     study = study_in(tmp_path / "s", base=base, test_seeds=0)
     with pytest.raises(SpinupError, match="no episode of default with seed 0 ended in the first 2"):
-        study.tune()
+        tune(study)
     assert not (tmp_path / "s" / "preset.json").exists()
 
 
@@ -150,7 +151,7 @@ def test_only_the_replay_of_dropped_runs_is_deleted(study_in, run_here, tmp_path
     study = study_in(
         tmp_path / "s", "acer", remember, base, ["pi_lr=log:1e-4:1e-2"], test_seeds=0, epochs=2
     )
-    found = study.tune()
+    found = tune(study)
     dropped = [name for name in study.trials if name not in found]
     assert len(dropped) == 1 or len(dropped) == 2
     gone = [path for path in kept if not path.exists()]
@@ -165,9 +166,17 @@ def test_only_the_replay_of_dropped_runs_is_deleted(study_in, run_here, tmp_path
         assert list(study.run_of("tuning", name, 0).glob("checkpoints/pieces/*"))
     # its table and its policy are untouched, and decide the same again
     assert (
-        study_in(
-            tmp_path / "s", "acer", remember, base, ["pi_lr=log:1e-4:1e-2"], test_seeds=0, epochs=2
-        ).tune()
+        tune(
+            study_in(
+                tmp_path / "s",
+                "acer",
+                remember,
+                base,
+                ["pi_lr=log:1e-4:1e-2"],
+                test_seeds=0,
+                epochs=2,
+            )
+        )
         == found
     )
 
@@ -175,7 +184,7 @@ def test_only_the_replay_of_dropped_runs_is_deleted(study_in, run_here, tmp_path
 def test_a_default_that_wins_is_said_to_win(study_in, tmp_path):
     base = {**study_in.base, "pi_lr": 0.01}
     study = study_in(tmp_path / "s", base=base, words=["pi_lr=1e-9,1e-8,1e-7"])
-    study.tune()
+    tune(study)
     tuned = {name: (1.0 if name == DEFAULT else 0.5) for name in study.rungs[-1]["scores"]}
     winner, names = study.chosen(tuned)
     result = report.summarize(study, tuned, winner, names, study.test(names))
@@ -263,13 +272,13 @@ def test_a_table_that_is_changed_between_rungs_ends_the_study(study_in, run_here
         return failures
 
     with pytest.raises(SpinupError, match=r"trial-01_s0: progress\.txt was changed"):
-        study_in(tmp_path / "s", launch=changes).tune()
+        tune(study_in(tmp_path / "s", launch=changes))
     assert json.loads((tmp_path / "s" / "study.json").read_text())["rungs"] == []
 
 
 def test_no_file_of_a_study_is_written_through_a_link(study_in, tmp_path):
     study = study_in(tmp_path / "s")
-    study.tune()
+    tune(study)
     theirs = tmp_path / "theirs"
     theirs.write_text("precious")
     names = ("study.json", "report.md", "report.json", "preset.json", "rungs.png")
@@ -284,7 +293,7 @@ def test_no_file_of_a_study_is_written_through_a_link(study_in, tmp_path):
 def test_what_a_killed_first_save_left_is_not_in_the_way(study_in, tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / ".tmp-study.json-123-abcd").write_text("{")
-    assert study_in(tmp_path / "s").tune()
+    assert tune(study_in(tmp_path / "s"))
 
 
 def test_a_study_without_a_test_claims_nothing(study_in, tmp_path):
@@ -310,12 +319,12 @@ def test_asynchronous_halving_promotes_when_ready_and_keeps_to_its_decisions(
 
     options = {"trials": 5, "test_seeds": 0, "asynchronous": True}
     with pytest.raises(KeyboardInterrupt):
-        study_in(tmp_path / "s", launch=stops, **options).tune()
+        tune(study_in(tmp_path / "s", launch=stops, **options))
     saved = json.loads((tmp_path / "s" / "study.json").read_text())
     early = saved["rungs"][0]["continue"]
     assert early and len(saved["rungs"][0]["scores"]) < 5  # promoted before the rung was complete
     study = study_in(tmp_path / "s", **options)
-    found = study.tune()
+    found = tune(study)
     assert set(early) <= set(found) and DEFAULT in found
     assert list(study.rungs[0]["scores"]) == list(study.trials)
-    assert study_in(tmp_path / "s", **options).tune() == found
+    assert tune(study_in(tmp_path / "s", **options)) == found

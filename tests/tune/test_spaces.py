@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from spinup import registry
-from spinup.cli.tune import _space
 from spinup.runs.arguments.config import as_json
-from spinup.tuning import sampling
-from spinup.tuning.spaces import SHIPPED, read_space
 from spinup.utils.errors import SpinupError
+from spinup_tune import sampling
+from spinup_tune.command import _space
+from spinup_tune.spaces import SHIPPED, read_space
 
 
 def ppo_space(*words):

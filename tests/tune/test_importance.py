@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from spinup.tuning.importance import importance, rank
-from spinup.tuning.spaces import read_space
+from spinup_tune.importance import importance, rank
+from spinup_tune.spaces import read_space
 
 
 def test_an_argument_that_decides_is_told_from_those_that_do_not():

@@ -9,8 +9,8 @@ import pytest
 
 from spinup import registry
 from spinup.grids.cells import CellFailed, run_cell
-from spinup.tuning.spaces import read_space
-from spinup.tuning.study import Settings, Study
+from spinup_tune.spaces import read_space
+from spinup_tune.study import Settings, Study
 
 BASE = {
     "env_name": "CartPole-v1",

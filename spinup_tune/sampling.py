@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from spinup.runs.arguments.config import as_json
-from spinup.tuning.spaces import Dimension
 from spinup.utils.errors import SpinupError
+from spinup_tune.spaces import Dimension
 
 Values = dict[str, Any]  # the values of one configuration, by argument
 # Samplers that need no scores, so that all configurations can be chosen at once.

@@ -1,0 +1,1 @@
+"""The search for hyperparameters: `spinup tune`; see docs/tune.md."""
