@@ -56,12 +56,10 @@ def test_a_solved_run_exits_with_zero(tmp_path, monkeypatch, capsys):
 
 
 def test_a_missing_renderer_is_told_before_training(tmp_path, monkeypatch, capsys):
-    import spinup.policies.video
-
     def cannot(env):
         raise SpinupError("This environment cannot be drawn.")
 
-    monkeypatch.setattr(spinup.policies.video, "draw", cannot)
+    monkeypatch.setattr(quickstart, "draw", cannot)
     monkeypatch.setattr(quickstart, "train", lambda *a: pytest.fail("trained before checking"))
     assert quickstart.main(["--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "spinup: This environment cannot be drawn.\n"
