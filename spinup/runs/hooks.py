@@ -53,4 +53,4 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
             else:
                 from spinup.runs.storage.torch_saver import save_policy
 
-                save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]
+                save_policy(folder, "", run.ac, meta)

@@ -59,10 +59,14 @@ class TrainingDiverged(SpinupError):
 class Run:
     """One run of one algorithm; the module's docstring shows how to use it.
 
-    Its arguments are those passed to the training function (see `training_function`).
+    An algorithm, its networks and its buffers see `build`, `track`, `epochs`, `arguments_for`,
+    `action_space`, `observation_space`, `device`, `ac`, `streams`, `shards`, `seeds`,
+    `minibatch_rngs` and `planned_steps`; in a graph, also `batch` and `noise`. No more than that.
     """
 
     backend = "numpy"
+    device: Any  # set by the backend, and so are the networks
+    ac: Any
 
     def __init__(self, algo: str):
         self.call = call = current_call()

@@ -24,8 +24,6 @@ from spinup.utils.toml import parse_toml
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# ------------------------------------------------------------------------------------- the table
-
 
 class Argument(NamedTuple):
     """One argument: its allowed values, and its description if several algorithms share it."""
@@ -177,9 +175,6 @@ def check_sizes(arguments: Mapping[str, Any], shards: int, num_envs: int) -> Non
         )
 
 
-# --------------------------------------------------------------------------- training functions
-
-
 class Call(NamedTuple):
     """A call of a training function."""
 
@@ -262,9 +257,6 @@ def _call(
         return function(*bound.args, **bound.kwargs)
     finally:
         _RUNNING.reset(token)
-
-
-# ------------------------------------------------------------------------------------ docstrings
 
 
 def complete_docstring(docstring: str | None, signature: inspect.Signature) -> str | None:
