@@ -51,4 +51,4 @@ def _save_best(run: Run, row: Mapping[str, Any]) -> None:
             if hasattr(run.logger, "tf_saver_elements"):
                 run.logger.tf_saver_elements.save(os.path.join(folder, "tf1_save"), meta)
             else:
-                save_policy(folder, "", run.ac, meta)  # type: ignore[attr-defined]
+                save_policy(folder, "", run.ac, meta)

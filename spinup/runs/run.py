@@ -42,7 +42,6 @@ from spinup.parallel.mpi import (
     num_procs,
     proc_id,
 )
-from spinup.runs.arguments.config import fingerprint
 from spinup.runs.arguments.table import check_arguments, check_sizes, current_call
 from spinup.runs.logger import EpochLogger
 from spinup.runs.signals import Signals, StopTraining
@@ -59,12 +58,18 @@ class TrainingDiverged(SpinupError):
 class Run:
     """One run of one algorithm; the module's docstring shows how to use it.
 
-    Its arguments are those passed to the training function (see `training_function`).
+    An algorithm, its networks and its buffers see `build`, `track`, `epochs`, `arguments_for`,
+    `action_space`, `observation_space`, `device`, `ac`, `streams`, `shards`, `seeds`,
+    `minibatch_rngs` and `planned_steps`; in a graph, also `batch` and `noise`. No more than that.
     """
 
     backend = "numpy"
+    device: Any  # set by the backend, and so are the networks
+    ac: Any
 
     def __init__(self, algo: str):
+        from spinup.runs.arguments.config import fingerprint
+
         self.call = call = current_call()
         self.config = dict(call.arguments)
         self.algo, self.row = algo, registry.row_of_run(algo, self.config)

@@ -15,6 +15,7 @@ from spinup import registry, run
 from spinup.cli import plan as cli
 from spinup.cli.main import run_file
 from spinup.runs.arguments.table import ARGUMENTS, described
+from spinup.runs.run import Run
 
 # What JSON cannot say, and what belongs to one call and not to a set of hyperparameters.
 NOT_IN_PRESETS = {
@@ -441,3 +442,14 @@ def test_a_wrong_readme_is_noticed(change, fails):
     text = change((folder("ppo", "pytorch") / "README.md").read_text())
     found = readme_defaults(text, core_of("ppo", "pytorch"))
     assert not same(found.get(fails), parameters("ppo", "pytorch")[fails].default)
+
+
+@every_algorithm
+def test_an_algorithm_sees_a_run_through_the_names_that_its_docstring_lists(name, backend):
+    seen = set(re.findall(r"`(\w+)`", Run.__doc__))
+    assert len(seen) == 15
+    own = set()  # HER's run has more, which HER defines itself
+    if name == "her":
+        own = {"goals", "base", "base_options"}
+    text = "".join(path.read_text() for path in folder(name, backend).glob("*.py"))
+    assert set(re.findall(r"\brun\.([a-z_]+)", text)) <= seen | own

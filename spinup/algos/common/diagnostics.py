@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from spinup.algos.common.replay import Ring
 from spinup.parallel.mpi import chunk_statistics
+
+if TYPE_CHECKING:
+    from spinup.algos.common.loop import Loop
+    from spinup.runs.run import Run
 
 ROWS = 512  # transitions drawn from the replay buffer, and rows looked at of large data
 _LARGE_BYTES = 1 << 24  # data from this size on
@@ -43,7 +47,7 @@ class Gauges:
         return {}
 
 
-def write_row(loop: Any, ended: int) -> None:
+def write_row(loop: Loop, ended: int) -> None:
     """Write the row of the epoch that `loop` has just logged, in which `ended` episodes ended."""
     run, table = loop.run, loop.run.diagnostics
     if table.gauges is None:
@@ -121,7 +125,7 @@ def surrogate_gain(log_ratios: Sequence[np.ndarray], advs: Sequence[np.ndarray])
 # ---- on-policy: an epoch's data ------------------------------------------------------------------
 
 
-def _epoch_columns(run: Any) -> dict[str, float]:
+def _epoch_columns(run: Run) -> dict[str, float]:
     """Return the columns of the environments: how paths ended, rewards, observations, actions."""
     rollouts = run.rollouts
     died = [[path.last_obs is None for path in r.paths] for r in rollouts]
@@ -133,7 +137,7 @@ def _epoch_columns(run: Any) -> dict[str, float]:
 
 
 def _obs_and_act(
-    run: Any, obs: Sequence[np.ndarray], act: Sequence[np.ndarray]
+    run: Run, obs: Sequence[np.ndarray], act: Sequence[np.ndarray]
 ) -> dict[str, float]:
     columns = {"ObsAbsMax": chunk_statistics([_largest(x) for x in obs])[3]}
     space = run.action_space
@@ -155,7 +159,7 @@ def _largest(x: np.ndarray) -> np.ndarray:
     return np.array([max(float(x.max()), -float(x.min()))])
 
 
-def _update_columns(run: Any, buffer: Any, gauges: Any) -> dict[str, float]:
+def _update_columns(run: Run, buffer: Any, gauges: Any) -> dict[str, float]:
     """Return the columns of what the update learned from, and of what became of it."""
     batches = getattr(buffer, "batches", None)
     if not batches:  # an algorithm of a user's own
@@ -190,7 +194,7 @@ def _update_columns(run: Any, buffer: Any, gauges: Any) -> dict[str, float]:
 # ---- off-policy: a batch from the replay buffer --------------------------------------------------
 
 
-def _replay_columns(run: Any) -> tuple[dict[str, np.ndarray] | None, dict[str, float]]:
+def _replay_columns(run: Run) -> tuple[dict[str, np.ndarray] | None, dict[str, float]]:
     """Draw a batch; return it (None if there is nothing to draw) and the columns of its data."""
     buffer = run.tracked.get("buffer")
     ring = getattr(buffer, "ring", None)

@@ -16,13 +16,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spinup.algos.common.replay import Field, Ring
 from spinup.envs.stacks import FRAMES_PER_TRANSITION
 from spinup.utils.errors import SpinupError
+
+if TYPE_CHECKING:
+    from spinup.runs.run import Run
 
 STACKS = ("obs", "obs2")  # the fields that are stacks of frames
 _BEGUN = "frames_before"  # a row's field: the number of frames stored before it
@@ -164,9 +167,10 @@ class FrameRing(Ring):
         self._leave_behind()
 
 
-def frame_ring(run: Any) -> Any:
+def frame_ring(run: Run) -> Any:
     """Return the function that creates a run's `FrameRing` from a size and fields."""
-    num_envs, obs_shape = run.streams[0].num_envs, run.observation_space.shape
+    num_envs = run.streams[0].num_envs
+    obs_shape: tuple[int, ...] = run.observation_space.shape or ()
     k, n = obs_shape[0], run.config.get("n_step", 1)
     # A frame is looked up until its last stack is stored: k steps after it was new, and with n-step
     # transitions n steps later. Twice that, because new episodes bring more frames. As the ring has

@@ -2,7 +2,6 @@
 
 It works the same way for one environment or many, one shard or many, on-policy or off-policy: the
 algorithm acts, steps and stores, and follows its pseudocode when an episode or an epoch ends.
-
 A process's shards take turns: each takes all its steps of an epoch before the next one starts.
 The loop is part of the checkpoint, so a run that was stopped between two steps continues with the
 next step.
@@ -234,9 +233,7 @@ class Loop:
     def evaluate(self, get_action: Callable[[Any], Any], num_test_episodes: int) -> None:
         """Run `num_test_episodes` episodes in a separate environment, without affecting training.
 
-        Their seeds depend only on the epoch. The networks are in evaluation mode. Their buffers and
-        the global RNGs, which some environments and networks use, are restored afterwards. A run
-        that is stopped in between repeats all of the episodes when it is resumed.
+        Their seeds depend only on the epoch. Networks and global RNGs are restored afterwards.
         """
         if num_test_episodes:
             from spinup.algos.common.evaluation import play_tests

@@ -18,6 +18,7 @@ from spinup.envs.spaces import act_dtype, stored_dtype
 from spinup.utils.errors import SpinupError
 
 if TYPE_CHECKING:
+    from spinup.runs.run import Run
     from spinup.runs.storage.arrays import Piece
 
 Field = tuple[tuple[int, ...], Any]  # shape of one row, dtype
@@ -266,7 +267,7 @@ class ReplayBuffer:
         self.rng.bit_generator.state = state["rng"]
 
 
-def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> Any:
+def for_run(buffer_class: Any, run: Run, replay_size: float, **kwargs: Any) -> Any:
     """Create a run's replay buffer from its spaces; check that it fits in memory."""
     space, act_space = run.observation_space, run.action_space
     buffer = buffer_class(
@@ -292,7 +293,7 @@ def for_run(buffer_class: Any, run: Any, replay_size: float, **kwargs: Any) -> A
     return buffer
 
 
-def ring_for(run: Any) -> Callable[[int, Mapping[str, Field]], Ring]:
+def ring_for(run: Run) -> Callable[[int, Mapping[str, Field]], Ring]:
     """Return what creates a run's ring from a size and fields; it stores each frame once."""
     if run.streams[0].frame_stack == 1:
         return Ring
@@ -301,7 +302,7 @@ def ring_for(run: Any) -> Callable[[int, Mapping[str, Field]], Ring]:
     return frame_ring(run)
 
 
-def announce(run: Any, planned: int, nbytes: int) -> None:
+def announce(run: Run, planned: int, nbytes: int) -> None:
     """Check that a run's replay buffer of `planned` transitions fits; say so if it is large."""
     from spinup.utils.memory import check_memory, size_text
 

@@ -1,13 +1,19 @@
 """The data that an on-policy algorithm collects in one epoch, and minibatches of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spinup.algos.common.returns import discount_cumsum, gae
 from spinup.envs.spaces import act_dtype, action_shape, stored_dtype
 from spinup.parallel.mpi import Shards, most
+
+if TYPE_CHECKING:
+    from spinup.algos.common.loop import Loop
+    from spinup.runs.run import Run
 
 
 class Path(NamedTuple):
@@ -178,7 +184,7 @@ class Rollout:
 class EpochBuffer:
     """An epoch's steps: one rollout per local shard; `store` writes to the active shard's."""
 
-    def __init__(self, run: Any, loop: Any):
+    def __init__(self, run: Run, loop: Loop):
         self.loop, self.shards, self.device = loop, run.shards, run.device
         loop.buffer = self
         steps = run.steps_per_shard // loop.num_envs

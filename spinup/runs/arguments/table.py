@@ -24,8 +24,6 @@ from spinup.utils.toml import parse_toml
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# ------------------------------------------------------------------------------------- the table
-
 
 class Argument(NamedTuple):
     """One argument: its allowed values, and its description if several algorithms share it."""
@@ -177,9 +175,6 @@ def check_sizes(arguments: Mapping[str, Any], shards: int, num_envs: int) -> Non
         )
 
 
-# --------------------------------------------------------------------------- training functions
-
-
 class Call(NamedTuple):
     """A call of a training function."""
 
@@ -223,11 +218,12 @@ def _decorated(function: F, defaults: Mapping[str, Any]) -> F:
 
 def opens_a_run(function: Any) -> bool:
     """Return whether a function, or one that it wraps, is decorated: its run announces itself."""
-    while function is not None:
-        if getattr(function, "__code__", None) in _decorated.__code__.co_consts:
-            return True  # the code of `wrapper`
-        function = getattr(function, "__wrapped__", None)
-    return False
+    ours = _decorated.__code__.co_consts  # among them is the code of every `wrapper`
+    while not (hasattr(function, "__code__") and function.__code__ in ours):
+        if not hasattr(function, "__wrapped__"):
+            return False
+        function = function.__wrapped__
+    return True
 
 
 def current_call() -> Call:
@@ -270,9 +266,6 @@ def _call(
         return function(*bound.args, **bound.kwargs)
     finally:
         _RUNNING.reset(token)
-
-
-# ------------------------------------------------------------------------------------ docstrings
 
 
 def complete_docstring(docstring: str | None, signature: inspect.Signature) -> str | None:
