@@ -4,11 +4,9 @@
     outputs = actor(obs)  # (n, *observation) -> (n, outputs)
     actions = actor.sample(outputs, rng)  # or actor.mode(outputs)
 
-Graph-mode policies act through it in training, and saved ones act without their framework. The
+Graph-mode policies act through it in training, and saved ones without their framework. The
 description contains names of arrays, never code:
-
-- `kind`: "categorical", "multicategorical", "bernoulli", "gaussian", "squashed_gaussian" or
-  "deterministic".
+- `kind`: one of `KINDS`.
 - `layers`: one `[weight, bias, activation]` for each layer, which computes
   activation(x @ weight + bias). For "squashed_gaussian", these are the hidden layers. The last
   layer of every other kind computes logits or means; for "deterministic", it computes u.
@@ -26,39 +24,20 @@ ask for no more memory than its arrays take.
 """
 
 import itertools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from spinup.algos.common import numpy_net
-from spinup.algos.common.numpy_net import Function, Head, Layer, Sample
+from spinup.algos.common.numpy_net import ACTIVATIONS, Function, Head, Layer, Sample
 from spinup.utils.errors import SpinupError
 
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    erf = np.array([math.erf(v) for v in x.ravel() / math.sqrt(2)], x.dtype)
-    return 0.5 * x * (1 + erf.reshape(x.shape))
-
-
-def _selu(x: np.ndarray) -> np.ndarray:
-    alpha, scale = 1.6732632423543772, 1.0507009873554805
-    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-# Plain names of activations, without underscores, as on the command line.
-ACTIVATIONS: dict[str, Function] = {
-    **numpy_net.ACTIVATIONS,
-    "swish": numpy_net.ACTIVATIONS["silu"],
-    "identity": lambda x: x,
-    "selu": _selu,
-    "gelu": _gelu,
-    "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),  # torch's slope
-    "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
-    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-}
+# What the outputs of a network mean.
+KINDS = (
+    *("categorical", "multicategorical", "bernoulli", "gaussian"),
+    *("squashed_gaussian", "deterministic"),
+)
 
 
 class NumpyActor:
@@ -66,10 +45,7 @@ class NumpyActor:
 
     The arrays are not copied. Attributes: `description` and `arrays`; `kind`; `obs_dim`, the number
     of inputs; `act_dim`, the number of logits or of the action's components; `nvec` (empty unless
-    "multicategorical").
-
-    Raises:
-        SpinupError: an entry is missing, unknown, or does not fit the others.
+    "multicategorical"). Raises `SpinupError` if an entry is missing, unknown, or does not fit.
     """
 
     sample: Sample  # (outputs, rng) -> random actions
@@ -87,7 +63,7 @@ class NumpyActor:
             _refuse("has no valid list of layers")
         self._layers = [self._layer(layer) for layer in layers]
         self.nvec: tuple[int, ...] = ()
-        self.sample, self.mode = KINDS[kind](self, description)
+        self.sample, self.mode = self._head(description)
         widths = [weight.shape for weight, _, _ in self._layers]
         if any(a[1] != b[0] for a, b in itertools.pairwise(widths)):
             _refuse(f"has layers that do not fit each other: {_short(widths)}")
@@ -121,15 +97,10 @@ class NumpyActor:
         activate = None if name == "identity" else ACTIVATIONS[name]
         return weight, self._array(entry[1], 1, weight.shape[1]), activate
 
-    def _last(self) -> int:
-        """Return the number of outputs of the last layer."""
-        if not self._layers:
-            _refuse("has no layers")
-        return self._layers[-1][0].shape[1]
-
-    def _bounds(self, description: Mapping[str, Any], dim: int) -> Function:
+    def _bounds(self, about: Mapping[str, Any]) -> Function:
         """Return the function from (-1, 1) to the action's bounds."""
-        scale, center = (self._array(description.get(key), 1, dim) for key in ("scale", "center"))
+        dim = self.act_dim
+        scale, center = (self._array(about.get(key), 1, dim) for key in ("scale", "center"))
         return lambda squashed: center + scale * squashed
 
     def _normalizer(self, description: Mapping[str, Any]) -> Function | None:
@@ -140,30 +111,32 @@ class NumpyActor:
         clip = description.get("obs_clip")
         return numpy_net.normalizer(mean, std, np.inf if clip is None else _number(clip))
 
-    # ---- kinds: each sets `act_dim` and returns the head
+    def _head(self, about: Mapping[str, Any]) -> Head:
+        """Set `act_dim`, and return the functions that map the network's outputs to actions."""
+        if self.kind == "squashed_gaussian":
+            return self._squashed_gaussian(about)
+        if not self._layers:
+            _refuse("has no layers")
+        weight, bias, activation = self._layers[-1]
+        self.act_dim = weight.shape[1]
+        if self.kind == "deterministic":
+            if activation is not None:
+                _refuse("has an activation after its last layer, whose tanh is implied")
+            self._layers[-1] = (weight, bias, ACTIVATIONS["tanh"])
+            return numpy_net.deterministic(self._bounds(about))
+        if self.kind == "gaussian":
+            return numpy_net.gaussian(np.exp(self._array(about.get("log_std"), 1, self.act_dim)))
+        if self.kind == "multicategorical":
+            given = about.get("nvec")
+            nvec = given if isinstance(given, list) else []
+            if not all(type(n) is int and n > 0 for n in nvec) or sum(nvec) != self.act_dim:
+                _refuse(f"has nvec {_short(given)}, which does not fit its {self.act_dim} logits")
+            self.nvec = tuple(nvec)
+            return numpy_net.multicategorical(nvec)
+        return numpy_net.CATEGORICAL if self.kind == "categorical" else numpy_net.bernoulli()
 
-    def _categorical(self, description: Mapping[str, Any]) -> Head:
-        self.act_dim = self._last()
-        return numpy_net.categorical()
-
-    def _multicategorical(self, description: Mapping[str, Any]) -> Head:
-        given, self.act_dim = description.get("nvec"), self._last()
-        nvec = given if isinstance(given, list) else []
-        if not all(type(n) is int and n > 0 for n in nvec) or sum(nvec) != self.act_dim:
-            _refuse(f"has nvec {_short(given)}, which does not fit its {self.act_dim} logits")
-        self.nvec = tuple(nvec)
-        return numpy_net.multicategorical(nvec)
-
-    def _bernoulli(self, description: Mapping[str, Any]) -> Head:
-        self.act_dim = self._last()
-        return numpy_net.bernoulli()
-
-    def _gaussian(self, description: Mapping[str, Any]) -> Head:
-        self.act_dim = self._last()
-        return numpy_net.gaussian(np.exp(self._array(description.get("log_std"), 1, self.act_dim)))
-
-    def _squashed_gaussian(self, description: Mapping[str, Any]) -> Head:
-        heads = (description.get("mu_layer"), description.get("log_std_layer"))
+    def _squashed_gaussian(self, about: Mapping[str, Any]) -> Head:
+        heads = (about.get("mu_layer"), about.get("log_std_layer"))
         mu, log_std = (self._layer(head, "identity") for head in heads)
         if mu[0].shape != log_std[0].shape:
             _refuse(f"has heads of different shapes: {mu[0].shape} and {log_std[0].shape}")
@@ -171,29 +144,11 @@ class NumpyActor:
         weight, bias = (np.concatenate([mu[i], log_std[i]], -1) for i in (0, 1))
         self._layers.append((weight, bias, None))
         self.act_dim = len(mu[1])
-        scale, limits = self._bounds(description, self.act_dim), description.get("limits")
+        scale, limits = self._bounds(about), about.get("limits")
         if not isinstance(limits, list) or len(limits) != 2:
             _refuse(f"has the limits {_short(limits)}, which are not two numbers")
         low, high = (_number(limit) for limit in limits)
         return numpy_net.squashed_gaussian(self.act_dim, low, high, scale)
-
-    def _deterministic(self, description: Mapping[str, Any]) -> Head:
-        self.act_dim = self._last()
-        weight, bias, activation = self._layers[-1]
-        if activation is not None:
-            _refuse("has an activation after its last layer, whose tanh is implied")
-        self._layers[-1] = (weight, bias, ACTIVATIONS["tanh"])
-        return numpy_net.deterministic(self._bounds(description, self.act_dim))
-
-
-KINDS: dict[str, Callable[[NumpyActor, Mapping[str, Any]], Head]] = {
-    "categorical": NumpyActor._categorical,
-    "multicategorical": NumpyActor._multicategorical,
-    "bernoulli": NumpyActor._bernoulli,
-    "gaussian": NumpyActor._gaussian,
-    "squashed_gaussian": NumpyActor._squashed_gaussian,
-    "deterministic": NumpyActor._deterministic,
-}
 
 
 def _number(value: Any) -> float:

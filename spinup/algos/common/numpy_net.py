@@ -1,10 +1,9 @@
 """Policies in NumPy, for acting on few observations at a time: forward passes, and heads.
 
-A head is how a policy turns the outputs of its network into actions, as two functions: `sample`,
-from (outputs, rng) to random actions, and `mode`, from outputs to the most likely ones. The torch
-networks and `NumpyActor` act through the same heads.
+A head turns outputs into random actions (`sample`) and into the most likely ones (`mode`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,21 +14,40 @@ Head = tuple[Sample, Function]
 Layer = tuple[np.ndarray, np.ndarray, Function | None]  # weight (in, out), bias and activation
 
 
-def _elu(x: np.ndarray) -> np.ndarray:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
-
-
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * np.tanh(0.5 * x) + 0.5  # exp(-x) would overflow
 
 
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x * _sigmoid(x)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    erf = np.array([math.erf(v) for v in x.ravel() / math.sqrt(2)], x.dtype)
+    return 0.5 * x * (1 + erf.reshape(x.shape))
+
+
+def _selu(x: np.ndarray) -> np.ndarray:
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+# Plain names of activations, without underscores, as on the command line.
 # In place where NumPy supports it; the argument is always a new array.
 ACTIVATIONS: dict[str, Function] = {
     "tanh": lambda x: np.tanh(x, out=x),
     "relu": lambda x: np.maximum(x, 0, out=x),
-    "elu": _elu,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "sigmoid": _sigmoid,
-    "silu": lambda x: x * _sigmoid(x),
+    "silu": _silu,
+    "swish": _silu,
+    "identity": lambda x: x,
+    "selu": _selu,
+    "gelu": _gelu,
+    "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),  # torch's slope
+    "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
+    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+    "softsign": lambda x: x / (1 + np.abs(x)),
 }
 
 
@@ -65,12 +83,8 @@ def gumbel_argmax(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (logits - np.log(rng.standard_exponential(logits.shape))).argmax(-1)
 
 
-# ---- heads
-
-
-def categorical() -> Head:
-    """One softmax: the outputs are logits."""
-    return gumbel_argmax, lambda logits: logits.argmax(-1)
+# One softmax: the outputs are logits.
+CATEGORICAL: Head = (gumbel_argmax, lambda logits: logits.argmax(-1))
 
 
 def multicategorical(nvec: Sequence[int]) -> Head:
@@ -99,27 +113,16 @@ def bernoulli() -> Head:
 
 def gaussian(std: np.ndarray) -> Head:
     """Gaussians with fixed standard deviations: the outputs are means."""
-
-    def sample(mu: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        noise = rng.standard_normal(mu.shape, np.float32)
-        noise *= std
-        noise += mu
-        return noise
-
-    return sample, lambda mu: mu
+    return lambda mu, rng: rng.standard_normal(mu.shape, np.float32) * std + mu, lambda mu: mu
 
 
 def squashed_gaussian(dim: int, low: float, high: float, scale: Function) -> Head:
-    """Gaussians squashed by tanh: the outputs are means and log standard deviations, side by side.
-
-    These are clipped to [low, high]; `scale` maps (-1, 1) to the bounds.
-    """
+    """Gaussians squashed by tanh: the outputs are means, and log standard deviations to clip."""
 
     def sample(out: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        u = np.exp(out[:, dim:].clip(low, high))
-        u *= rng.standard_normal(u.shape, np.float32)
-        u += out[:, :dim]
-        return scale(np.tanh(u))
+        std = np.exp(out[:, dim:].clip(low, high))
+        noise = rng.standard_normal(std.shape, np.float32)
+        return scale(np.tanh(std * noise + out[:, :dim]))
 
     return sample, lambda out: scale(np.tanh(out[:, :dim]))
 

@@ -182,7 +182,7 @@ class MLPCategoricalActor(Actor):
 
     def in_numpy(self):
         """Return, for acting, the layers and (sample, mode), which map their outputs to actions."""
-        return self.logits_net, *numpy_net.categorical()
+        return self.logits_net, *numpy_net.CATEGORICAL
 
 
 def make_obs_filter(observation_space, normalize):
