@@ -149,6 +149,71 @@ def test_a_wheel_works_where_it_is_unpacked(wheel, tmp_path):
     assert "linear_schedule is still to be written" in done.stdout
 
 
+# What belongs to the satellites -> a program that uses it. Without them, each ends in a sentence.
+SATELLITES = {
+    **{
+        name: f"from spinup.run import main; sys.exit(main([{name!r}]))"
+        for name in ("doctor", "probe", "exercise", "tune")
+    },
+    "spinup.tuning": "from spinup.tuning.study import Study",
+    "spinup.doctor": "from spinup.doctor import examine",
+    "spinup.probing": "from spinup.probing import probe",
+    "spinup.exercises": "from spinup.exercises import check",
+    "the bug zoo": "from spinup.exercises.zoo import load",
+    "an environment": "from spinup.envs import make_env; make_env('spinup/ProbeAction-v0')",
+    "a judge": "import runpy; runpy.run_module("
+    "'spinup.exercises.pytorch.problem_set_1.exercise1_1', run_name='__main__')",
+}
+
+
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """Run a program where the wheel is unpacked and the satellites are removed."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    zipfile.ZipFile(wheel).extractall(folder)
+    shutil.rmtree(folder / "spinup_lab")
+    shutil.rmtree(folder / "spinup_tune")
+
+    def run(code, *words):
+        # the packages of this environment, but not this checkout
+        start = (
+            "import sys; sys.path.insert(0, sys.argv.pop(1));"
+            "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f).lower()];"
+        )
+        return subprocess.run(
+            [sys.executable, "-I", "-c", start + code, str(folder), *words],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("name", SATELLITES)
+def test_what_belongs_to_a_satellite_says_so_without_it(alone, name):
+    done = alone(SATELLITES[name])
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "is not installed" in last or "install its dependencies" in last, done.stderr
+    assert "spinup_lab" in last or "spinup_tune" in last
+    if name in ("doctor", "probe", "exercise", "tune", "a judge"):
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_everything_else_works_without_the_satellites(alone):
+    line = "ppo --env CartPole-v1 --epochs 1 --steps 200 --exp_name one --hid 8"
+    for words in (
+        line.split(),
+        ["test_policy", "data/one/one_s0", "--norender", "--episodes", "1"],
+        ["plot", "data/one/one_s0", "--save", "one.png"],
+        *(["runs"], ["algos"], ["envs"], ["presets"], ["completion", "bash"], ["help"]),
+    ):
+        done = alone("from spinup.run import main; sys.exit(main(sys.argv[1:]))", *words)
+        assert done.returncode == 0, (words, done.stderr)
+
+
 def test_every_folder_with_modules_is_a_package(repo_root):
     folders = {p.parent for p in (repo_root / "spinup").rglob("*.py")}
     assert [f for f in folders if not (f / "__init__.py").is_file()] == []
