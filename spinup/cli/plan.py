@@ -97,13 +97,7 @@ class Plan:
     launch: dict[str, Any]
     dry_run: bool
     source: str  # where the hyperparameters come from
-
-    @property
-    def alone(self) -> bool:
-        """Whether this is one run, in this process or its own MPI processes."""
-        workers, where = self.launch.get("num_workers", 1), self.launch.get("executor", "local")
-        here = workers == 1 and where == "local"
-        return here and all(len(values) == 1 for values in self.values.values())
+    alone: bool  # whether this is one run, in this process or its own MPI processes
 
     @property
     def grid(self) -> ExperimentGrid:
@@ -230,6 +224,7 @@ def plan(
         )
     if values.get("resume") == [True] or how.get("datestamp"):
         _check_continuing(values, how)
+    here = launch.get("num_workers", 1) == 1 and launch.get("executor", "local") == "local"
     return Plan(
         exp_name=exp_name,
         values=values,
@@ -241,6 +236,7 @@ def plan(
         launch=launch,
         dry_run=how.get("dry_run", False),
         source=source,
+        alone=here and all(len(found) == 1 for found in values.values()),
     )
 
 
@@ -422,36 +418,19 @@ def execute(algo_fn: Callable[..., Any], ready: Plan, typed: Sequence[str] = ())
     origin: dict[str, Any] = {} if words is None else {"resume_with": words}
     if by_itself:
         origin["source"] = source
-    (_run_alone if ready.alone else _run_grid)(algo_fn, ready, origin)
-
-
-def _run_grid(algo_fn: Callable[..., Any], ready: Plan, origin: Mapping[str, Any]) -> None:
-    grid = ready.grid
-    grid.origin = origin
-    grid.run(
-        algo_fn,
-        num_cpu=ready.num_cpu,
-        data_dir=ready.data_dir,
-        datestamp=ready.datestamp,
-        **ready.launch,
-    )
-
-
-def _run_alone(algo_fn: Callable[..., Any], ready: Plan, origin: Mapping[str, Any]) -> None:
-    """Run the only run in this process, so that debuggers and tracebacks work as usual."""
+    place = {name: getattr(ready, name) for name in ("num_cpu", "data_dir", "datestamp")}
+    if not ready.alone:
+        grid = ready.grid
+        grid.origin = origin
+        grid.run(algo_fn, **place, **ready.launch)
+        return
     kwargs = nested({key: value for key, (value,) in ready.values.items()})
     if ":" in kwargs["env_name"]:
         import_from_here()
     if opens_a_run(algo_fn):
         kwargs["logger_kwargs"] = {**kwargs.get("logger_kwargs", {}), "origin": origin}
-    call_experiment(
-        ready.exp_name,
-        algo_fn,
-        num_cpu=ready.num_cpu,
-        data_dir=ready.data_dir,
-        datestamp=ready.datestamp,
-        **kwargs,
-    )
+    # In this process, so that debuggers and tracebacks work as usual.
+    call_experiment(ready.exp_name, algo_fn, **place, **kwargs)
 
 
 def _edited(algo_fn: Callable[..., Any], ready: Plan) -> str:

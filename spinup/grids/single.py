@@ -90,6 +90,8 @@ def call_experiment(
         data_dir, datestamp: see `setup_logger_kwargs`.
         **kwargs: the other arguments of `thunk`.
     """
+    import spinup.envs.make as make  # imports gymnasium, so delay it until needed
+
     if not callable(thunk):
         raise SpinupError(f"an experiment must be a function, not {thunk!r}")
     mpi_fork(process_count(num_cpu))
@@ -100,11 +102,9 @@ def call_experiment(
     if proc_id() == 0 and not opens_a_run(thunk):
         print(f"Running experiment {exp_name} in {output_dir}", flush=True)
     if "env_name" in kwargs:
-        kwargs["env_fn"] = env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+        kwargs["env_fn"] = make.env_maker(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
     elif "env_fn" in kwargs:
-        from spinup.envs.make import env_fn_of
-
-        kwargs["env_fn"] = env_fn_of(kwargs["env_fn"])
+        kwargs["env_fn"] = make.env_fn_of(kwargs["env_fn"])
     result = thunk(**kwargs)
     if proc_id() == 0:
         folder = os.fspath(output_dir)
