@@ -7,4 +7,6 @@ from spinup.utils.forwarding import forward
 if TYPE_CHECKING:
     from spinup.parallel.pytorch import *  # noqa: F403
 
-__getattr__, __dir__ = forward("spinup.parallel.pytorch")
+__getattr__, __dir__ = forward(
+    "spinup.parallel.pytorch", shard_mean="spinup.algos.pytorch.common.gradients"
+)

@@ -64,6 +64,24 @@ def test_a_star_imports_every_promised_name(module):
     assert set(PROMISED[module].split()) <= set(scope)
 
 
+# What the algorithm files of version 0.1 imported, which `spinup new` copied into users' packages.
+COPIED = {
+    "spinup.algos.common.learner": "Learner",
+    "spinup.algos.common.minibatches": "minibatches",
+    "spinup.algos.common.schedules": "linear_schedule",
+    "spinup.algos.common.shapes": "combined_shape",
+    "spinup.algos.pytorch.common.path_buffer": "PathBuffer",
+    "spinup.algos.tf1.common.path_buffer": "PathBuffer",
+    "spinup.runs.scalar": "Scalar",
+    "spinup.utils.mpi_pytorch": "shard_mean",
+}
+
+
+@pytest.mark.parametrize("module", COPIED)
+def test_copies_of_algorithm_files_find_what_they_import(module):
+    assert callable(getattr(importlib.import_module(module), COPIED[module]))
+
+
 @pytest.mark.parametrize("algo", CORES)
 def test_every_core_has_the_helpers_of_the_original(algo):
     core = importlib.import_module(f"spinup.algos.pytorch.{algo}.core")
