@@ -86,7 +86,9 @@ def _choices(argument: str) -> tuple[str, ...]:
 
 
 def _source(module: str) -> ast.Module | None:
-    """Parse one of our modules without importing it; return None if it has no file."""
+    """Parse one of our modules without importing it; return None if it is not installed."""
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        return None
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return None

@@ -9,16 +9,18 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spinup import registry, user_config
 from spinup.analysis.curves import CHANGED, checked_table, one_line, run_folders
+from spinup.cli.main import TOOLS
 from spinup.cli.parsers import command_parser
 from spinup.utils.command import AS_MODULE, is_console_script, spinup_command
 from spinup.utils.errors import SpinupError, printable
+from spinup.utils.importing import import_named
 from spinup.utils.reading import open_regular, read_json
 
 _MOST_COMMANDS = 10
@@ -59,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in found:
         if not row.intact:
             print(f"runs: {printable(row.folder)}: {CHANGED}.", file=sys.stderr)
+    line = ill_runs(row.folder for row in found)
+    if line is not None:
+        print(f"\n{printable(line)}")
     stopped = [row for row in found if row.status == "stopped"]
     commands = list(dict.fromkeys(row.command for row in stopped))
     if commands:
@@ -67,6 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(commands) > _MOST_COMMANDS:
             print(f"    ... and {len(commands) - _MOST_COMMANDS} more")
     return 0
+
+
+def ill_runs(folders: Iterable[Path]) -> str | None:
+    """Return the doctor's line about runs; None if it has nothing to say, or is not installed."""
+    try:
+        line: str | None = import_named(TOOLS["doctor"][0]).mention(folders)
+    except SpinupError:
+        return None
+    return line
 
 
 def look_at(folder: Path) -> Row:

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from spinup.cli import runs
+from spinup_lab.commands.doctor import mention
 from spinup_lab.doctor.examination import apply, examinations
 from spinup_lab.doctor.record import Record
 from spinup_lab.doctor.rules import RULES
@@ -422,3 +424,16 @@ def test_findings_are_plain_data(tmp_path):
     columns["LossPi"][:] = 0.03
     finding = look(tmp_path, columns, config, space)["X2"]
     assert json.loads(json.dumps(finding.as_dict()))["epochs"] == [0, ROWS - 1]
+
+
+def test_the_list_of_runs_mentions_ill_runs_in_one_line(tmp_path, capsys):
+    columns, config, space = healthy("ppo")
+    write(tmp_path / "a" / "a_s0", columns, config, space)
+    runs.main([str(tmp_path)])
+    assert "ill" not in capsys.readouterr().out
+    columns["LossPi"][:] = 0.03
+    write(tmp_path / "b" / "b_s0", columns, config, space)
+    runs.main([str(tmp_path)])
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if "ill (" in x]
+    assert line.startswith("1 run looks ill (X2): ") and "doctor" in line and "b_s0" in line
+    assert mention([tmp_path / "a" / "a_s0"]) is None
