@@ -18,12 +18,16 @@
 import argparse
 import ast
 import difflib
+import io
 import json
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("spinup", "spinup_lab", "spinup_tune", "tests")
+ALGORITHMS = ("vpg", "trpo", "ppo", "reinforce", "ddpg", "td3", "sac", "dqn", "acer", "her")
 PAIRS = (("ddpg", "td3"), ("td3", "sac"), ("vpg", "ppo"))
 
 CLOSURE = """
@@ -160,6 +164,39 @@ def code_lines(path):
     return [line for line in ast.unparse(tree).splitlines() if line.strip() not in ("", "''")]
 
 
+def code_size(folder):
+    """The code lines of a package, comments and docstrings aside, as they stand in the files."""
+    return sum(len(_code_rows(path.read_text("utf-8"))) for path in folder.rglob("*.py"))
+
+
+def _code_rows(text):
+    rows = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            rows.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            value = getattr(first, "value", None) if isinstance(first, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                rows -= set(range(first.lineno, first.end_lineno + 1))
+    return rows
+
+
+_NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+}
+
+
+def parameters(tree, name):
+    """The number of parameters that an algorithm's source lists; a bundle counts as one."""
+    path = tree / f"spinup/algos/pytorch/{name}/{name}.py"
+    body = ast.parse(path.read_text("utf-8")).body
+    found = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == name).args
+    return len([*found.args, *found.kwonlyargs]) + (found.kwarg is not None)
+
+
 def measure(tree):
     """All numbers for one tree."""
     algos = tree / "spinup/algos/pytorch"
@@ -178,6 +215,8 @@ def measure(tree):
     sources = list((tree / "spinup").rglob("*.py"))
     own = [p for p in algos.glob("*/*.py") if p.stem == p.parent.name]
     result["package"] = {"files": len(sources), "lines": sum(map(lines_of, sources))}
+    result["parameters"] = {name: parameters(tree, name) for name in ALGORITHMS}
+    result["code_lines"] = {name: code_size(tree / name) for name in PACKAGES}
     result["algorithm_files"] = {"files": len(own), "lines": sum(map(lines_of, own))}
     return result
 

@@ -30,7 +30,7 @@ _UNNAMED = "an unnamed study"  # until its environment is known
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup tune`; return 0 once the study is complete or its runs are submitted."""
-    parser = command_parser("tune", {"--sampler": sampling.SAMPLERS})
+    parser = command_parser("tune", {"--sampler": sampling.SAMPLERS}, beside=__file__)
     args, words = parser.parse_known_args(argv)
     name, backend = registry.resolve(args.algo)
     cli.split_flags(words)  # reject malformed words before loading a framework

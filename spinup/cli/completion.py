@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spinup import registry
 from spinup.cli import flags as known
@@ -61,8 +60,7 @@ def collect() -> Words:
             flags[f"{row.name}_{backend}"] = tuple(sorted(f"--{n}" for n in names if n != "s"))
         flags[row.name] = flags[f"{row.name}_{row.default_backend()}"]
     for name, (module, _) in TOOLS.items():
-        ours = command_table().get(name)
-        flags[name] = _tool_flags(module) if ours is None else _table_flags(ours)
+        flags[name] = _tool_flags(name, module)
     for flag in ("--act", "--ac_kwargs:activation"):
         values[flag] = tuple(ACTIVATIONS)
     for flag in ("--env", "--env_name"):
@@ -85,20 +83,22 @@ def _choices(argument: str) -> tuple[str, ...]:
     return tuple(word for word in ARGUMENTS[argument].domain.words if isinstance(word, str))
 
 
-def _source(module: str) -> ast.Module | None:
-    """Parse one of our modules without importing it; return None if it is not installed."""
+def _file(module: str) -> str | None:
+    """Return the file of one of our modules without importing it; None if it is not installed."""
     if importlib.util.find_spec(module.partition(".")[0]) is None:
         return None
     spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        return None
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    return spec.origin if spec else None
+
+
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
 
 
 def _signature(module: str, name: str) -> list[str]:
     """Return a training function's arguments; names of dict arguments end in a colon."""
-    tree = _source(module)
-    found = [n for n in (tree.body if tree else []) if isinstance(n, ast.FunctionDef)]
+    file = _file(module)
+    found = [n for n in (_parsed(file).body if file else []) if isinstance(n, ast.FunctionDef)]
     function = next(n for n in found if n.name == name)
     named = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
     for node in ast.walk(function.args.kwarg or ast.arg("")):  # Unpack[BUNDLE]
@@ -106,22 +106,18 @@ def _signature(module: str, name: str) -> list[str]:
     return [n + (":" if n in ARGUMENTS and {} in ARGUMENTS[n].domain else "") for n in named]
 
 
-def _table_flags(command: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the long flags of a command in the table."""
-    return tuple(sorted(["--help", *(f for f in command.get("arguments", ()) if f[0] == "-")]))
-
-
-def _tool_flags(module: str) -> tuple[str, ...]:
-    """Return the long flags of a module's parser."""
-    tree = _source(module)
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)] if tree else []
-    found = {"--help"}
-    for call in calls:
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
-            words = [a.value for a in call.args if isinstance(a, ast.Constant)]
-            flags = [w for w in words if isinstance(w, str) and w.startswith("--")]
-            found |= {re.sub(":.*", ":", flag) for flag in flags}  # --env_kwargs:NAME
-    return tuple(sorted(found))
+def _tool_flags(name: str, module: str) -> tuple[str, ...]:
+    """Return the long flags of a command, in the table beside its module or in its parser."""
+    file = _file(module)
+    if file is None:
+        return ("--help",)
+    mine = [row for key, row in command_table(file).items() if key.split()[0] == name]
+    found = {flag for row in mine for flag in row.get("arguments", ())}
+    for call in ast.walk(_parsed(file)):
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
+            found |= {a.value for a in call.args if isinstance(a, ast.Constant)}
+    flags = {re.sub(":.*", ":", flag) for flag in found if str(flag).startswith("--")}
+    return tuple(sorted({"--help", *flags}))  # --env_kwargs:NAME
 
 
 def _environments() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spinup.analysis.curves import complete, run_folders
-from spinup.utils.argparsing import Parser, whole
+from spinup.cli.parsers import command_parser
 from spinup.utils.command import spinup_command
 from spinup.utils.errors import SpinupError, nearest, one_line
 
@@ -21,24 +21,7 @@ _MOST_NAMED = 3  # runs in the line about ill ones
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Examine runs; return 0 if nothing is wrong, 1 for warnings and 3 for errors."""
-    parser = Parser(
-        prog="spinup doctor",
-        description="Examine runs: what their logs and checkpoints say about why they do not "
-        "learn. Nothing of a run is executed. The exit status is 0 if nothing was found, 1 for "
-        "warnings, 3 for errors and 2 for wrong use.",
-    )
-    parser.add_argument("run", nargs="*", help="a run directory, or a folder or prefix of several")
-    parser.add_argument(
-        "--play",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="also create the environment and play N episodes with the saved policy",
-    )
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("--all", action="store_true", help="also list skipped rules and why")
-    parser.add_argument("--explain", metavar="ID", help="explain one rule, for example X2")
-    args = parser.parse_args(argv)
+    args = command_parser("doctor", beside=__file__).parse_args(argv)
     if args.explain is not None:
         return _explain(args.explain)
     if not args.run:

@@ -16,11 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spinup.utils.argparsing import Parser, whole
+from spinup.cli.parsers import command_parser
 from spinup.utils.errors import SpinupError, nearest, printable
 from spinup_lab.exercises.exercise import Task
 from spinup_lab.exercises.progress import (
-    FOLDER,
     Progress,
     default_folder,
     next_hint,
@@ -30,33 +29,13 @@ from spinup_lab.exercises.progress import (
 )
 from spinup_lab.exercises.tasks import SETS, find, load, set_number
 
-_OVERVIEW = """\
-commands:
-  list [--set S]       the exercises, and how far you are
-  start ID             write the files of an exercise into ./spinup-exercises/ID
-  check ID [FILE]      judge your answer
-  hint ID              the next of three hints
-  solution ID          the library's own code
-  progress [--json]    what you have passed
-  quiz SET             five questions about a set
-  run ID               make the runs of an experiment
-
-Begin with:  spinup exercise start tools.discount_cumsum"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the commands."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in COMMANDS:
         return COMMANDS[words[0]](words[1:])
-    parser = Parser(
-        prog="spinup exercise",
-        description="Learn an algorithm by writing its parts. Functions to write, bugs to find and "
-        "experiments, judged by numbers in seconds, without a network.",
-        epilog=_OVERVIEW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="spinup exercise COMMAND ...",
-    )
+    parser = command_parser("exercise", beside=__file__)
     if words and not words[0].startswith("-"):
         raise SpinupError(
             f"'{printable(words[0])}' is not a command of 'spinup exercise': it has "
@@ -67,14 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser(command: str, description: str, with_id: bool = True) -> Parser:
-    parser = Parser(prog=f"spinup exercise {command}", description=description)
-    if with_id:
-        parser.add_argument("id", help="an exercise, such as ppo.loss_pi")
-    parser.add_argument(
-        "--dir", default=default_folder(), help=f"folder of your exercises (default: {FOLDER})"
-    )
-    return parser
+def parsed(command: str, words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words after a command; `--dir` is the learner's folder unless it is given."""
+    parser = command_parser(f"exercise {command}", beside=__file__)
+    parser.set_defaults(dir=default_folder())
+    return parser.parse_args(words)
 
 
 # ------------------------------------------------------------------------------------------- list
@@ -82,9 +58,7 @@ def _parser(command: str, description: str, with_id: bool = True) -> Parser:
 
 def list_(words: Sequence[str]) -> int:
     """Print a table of the exercises."""
-    parser = _parser("list", "List the exercises and how far you are.", with_id=False)
-    parser.add_argument("--set", help="only this set: a number, or a name such as PPO")
-    args = parser.parse_args(words)
+    args = parsed("list", words)
     chosen = None if args.set is None else set_number(args.set)
     entries = Progress(args.dir).read()
     table = [task for task in load().values() if chosen in (None, task.set)]
@@ -113,11 +87,7 @@ def list_(words: Sequence[str]) -> int:
 
 def start(words: Sequence[str]) -> int:
     """Write the files of an exercise; files that exist stay as they are."""
-    parser = _parser("start", "Write the files of an exercise.")
-    parser.add_argument(
-        "--again", action="store_true", help="move your files to ID.old-N, and start anew"
-    )
-    args = parser.parse_args(words)
+    args = parsed("start", words)
     task = find(args.id)
     folder = Path(args.dir, task.id)
     progress = Progress(args.dir)
@@ -170,18 +140,7 @@ def _with_dir(task: Task, folder: str) -> str:
 
 def check(words: Sequence[str]) -> int:
     """Judge an answer."""
-    parser = _parser("check", "Judge your answer: exit code 0 right, 1 wrong, 2 cannot be judged.")
-    parser.add_argument("file", nargs="?", help="your file (default: the one that start wrote)")
-    parser.add_argument(
-        "--seed", type=whole(0), default=0, help="draw the random cases with another seed"
-    )
-    parser.add_argument(
-        "--train",
-        action="store_true",
-        help="then train for a minute at most, with your function and with the library's; this "
-        "shows what it does and changes no verdict",
-    )
-    args = parser.parse_args(words)
+    args = parsed("check", words)
     task = find(args.id)
     if args.train:
         from spinup_lab.exercises import training
@@ -210,18 +169,14 @@ def check(words: Sequence[str]) -> int:
 
 def hint(words: Sequence[str]) -> int:
     """Print the next hint."""
-    args = _parser("hint", "Print the next of three hints: idea, formula, almost code.").parse_args(
-        words
-    )
+    args = parsed("hint", words)
     print(next_hint(find(args.id), Progress(args.dir)))
     return 0
 
 
 def solution(words: Sequence[str]) -> int:
     """Print the library's code, after asking once."""
-    parser = _parser("solution", "Print the solution: the library's own code. This is recorded.")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    args = parser.parse_args(words)
+    args = parsed("solution", words)
     task = find(args.id)
     progress = Progress(args.dir)
     entry = progress.entry(task.id)
@@ -246,9 +201,7 @@ def solution(words: Sequence[str]) -> int:
 
 def progress(words: Sequence[str]) -> int:
     """Print what has been passed."""
-    parser = _parser("progress", "Print what you have passed.", with_id=False)
-    parser.add_argument("--json", action="store_true", help="everything recorded, as JSON")
-    args = parser.parse_args(words)
+    args = parsed("progress", words)
     record = Progress(args.dir)
     entries = record.read()
     if args.json:
@@ -279,11 +232,11 @@ def _first() -> str:
 # --------------------------------------------------------------------------------- further commands
 
 
-def _elsewhere(module: str) -> Callable[[Sequence[str]], int]:
-    """Return a command that another module's `command(words)` runs."""
+def _elsewhere(name: str, module: str) -> Callable[[Sequence[str]], int]:
+    """Return a command that another module's `command(args)` runs."""
 
     def command(words: Sequence[str]) -> int:
-        return int(importlib.import_module(module).command(words))
+        return int(importlib.import_module(module).command(parsed(name, words)))
 
     return command
 
@@ -295,8 +248,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "hint": hint,
     "solution": solution,
     "progress": progress,
-    "quiz": _elsewhere("spinup_lab.exercises.quiz"),
-    "run": _elsewhere("spinup_lab.exercises.experiments"),
+    "quiz": _elsewhere("quiz", "spinup_lab.exercises.quiz"),
+    "run": _elsewhere("run", "spinup_lab.exercises.experiments"),
 }
 
 

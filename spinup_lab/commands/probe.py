@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup import registry
-from spinup.utils.argparsing import Parser
+from spinup.cli.parsers import command_parser
 from spinup.utils.errors import SpinupError, nearest, one_line
 from spinup.utils.importing import import_from_here, import_object
 
@@ -22,7 +22,7 @@ from spinup.utils.importing import import_from_here, import_object
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `spinup probe FUNCTION`; return 0 (no fault), 1 (a fault) or 2 (it could not be run)."""
     try:
-        args = _parser().parse_args(argv)
+        args = command_parser("probe", beside=__file__).parse_args(argv)
         if args.adapter is None and args.function is None:
             raise SpinupError(
                 "name a training function, as in 'spinup probe mymodule:myalgo' or 'spinup probe "
@@ -39,48 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = [report.to_dict() for report in reports]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     return int(not all(report.passed for report in reports))
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "spinup probe",
-        description="Train an algorithm in small environments whose answers are known, and name "
-        "the part that is likely broken. The exit code is 0 if no fault is found, 1 if there is "
-        "one, and 2 if the algorithm cannot be run.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "function",
-        metavar="FUNCTION",
-        nargs="?",
-        help="module:function, an algorithm of this library (ppo, ppo_tf1), or 'all'",
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="PROBE", help="run only this probe"
-    )
-    parser.add_argument(
-        "--gamma", type=float, default=0.5, help="discount factor of the probes (default: 0.5)"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="pass this argument to the function, instead of the probe's own choice",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument(
-        "--adapter",
-        metavar="FILE",
-        help="a Python file with a function train(env_fn, gamma, steps, seed) that returns two "
-        "functions, (value, act)",
-    )
-    parser.add_argument(
-        "--trust-pickle",
-        action="store_true",
-        help="open the pickled model that a function without a result has saved",
-    )
-    return parser
 
 
 def _probe(function: Callable[..., Any], name: str, args: Any, given: dict[str, Any]) -> Any:

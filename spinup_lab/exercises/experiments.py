@@ -10,6 +10,7 @@ that copy is what `check` judges.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import textwrap
@@ -371,24 +372,10 @@ def _differences(pairs: Sequence[Mapping[str, Any]]) -> str:
 # ---------------------------------------------------------------------------------------- command
 
 
-def command(words: Sequence[str]) -> int:
+def command(args: argparse.Namespace) -> int:
     """Run `spinup exercise run ID`: make the runs of an experiment."""
-    from spinup.utils.argparsing import Parser, whole
-    from spinup_lab.exercises.progress import FOLDER, default_folder
     from spinup_lab.exercises.tasks import find
 
-    parser = Parser(
-        prog="spinup exercise run",
-        description="Make the runs of an experiment, after its prediction is written.",
-    )
-    parser.add_argument("id", help="an experiment, such as vpg.exp_train_v_iters")
-    parser.add_argument(
-        "--dir", default=default_folder(), help=f"folder of your exercises (default: {FOLDER})"
-    )
-    parser.add_argument("--recorded", action="store_true", help="take the shipped runs instead")
-    parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
-    parser.add_argument("--workers", type=whole(1), default=1, help="runs at a time (default: 1)")
-    args = parser.parse_args(words)
     task = find(args.id)
     if not isinstance(task, Experiment):
         raise SpinupError(

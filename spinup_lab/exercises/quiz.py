@@ -8,6 +8,7 @@ The questions are in the file of the set, such as `sets/set05_ddpg.toml`.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,24 +66,11 @@ def _question(where: str, table: Any) -> Question:
     return question
 
 
-def command(words: Sequence[str]) -> int:
+def command(args: argparse.Namespace) -> int:
     """Run `spinup exercise quiz SET`: 0 if all answers are right, 1 if one is wrong."""
-    from spinup.utils.argparsing import Parser
-    from spinup_lab.exercises.progress import FOLDER, Progress
+    from spinup_lab.exercises.progress import Progress
     from spinup_lab.exercises.tasks import SETS, set_number
 
-    parser = Parser(
-        prog="spinup exercise quiz",
-        description="Five questions about a set. The exit code is 0 if all answers are right.",
-    )
-    parser.add_argument("set", help="a set: a number, or a name such as PPO")
-    parser.add_argument(
-        "--answers", help="answer without being asked: one letter per question, such as abcda"
-    )
-    parser.add_argument(
-        "--dir", default=FOLDER, help=f"folder of your exercises (default: {FOLDER})"
-    )
-    args = parser.parse_args(words)
     number = set_number(args.set)
     questions = load(number)
     progress = Progress(args.dir)

@@ -219,11 +219,9 @@ def _decorated(function: F, defaults: Mapping[str, Any]) -> F:
 def opens_a_run(function: Any) -> bool:
     """Return whether a function, or one that it wraps, is decorated: its run announces itself."""
     ours = _decorated.__code__.co_consts  # among them is the code of every `wrapper`
-    while not (hasattr(function, "__code__") and function.__code__ in ours):
-        if not hasattr(function, "__wrapped__"):
-            return False
-        function = function.__wrapped__
-    return True
+    while hasattr(function, "__code__") and function.__code__ not in ours:
+        function = getattr(function, "__wrapped__", None)
+    return hasattr(function, "__code__")
 
 
 def current_call() -> Call:
