@@ -191,7 +191,7 @@ def test_a_full_disk_is_one_sentence_with_the_file_and_what_was_kept(
 def test_a_full_disk_ends_a_command_with_one_line(tmp_path, monkeypatch, capsys):
     """As a user meets it: a sentence and an exit code, no traceback."""
 
-    def full(fd, data):
+    def full(fd, data, durable):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tables, "append", full)

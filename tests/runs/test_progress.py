@@ -123,7 +123,7 @@ def test_on_a_terminal_a_bar_is_drawn_and_messages_do_not_break_it():
 
 def test_importing_it_imports_neither_torch_nor_tqdm():
     code = (
-        "import sys, spinup.utils.progress; "
+        "import sys, spinup.runs.progress; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'tqdm')))"
     )
     run_python("-c", code)
