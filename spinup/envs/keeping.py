@@ -224,7 +224,7 @@ def _copy(value: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return value.detach().clone()
-    raise TypeError(f"it contains a {kind.__name__}; use numbers, strings, arrays, lists and dicts")
+    raise TypeError(f"it contains a {kind.__name__}: use numbers, strings, arrays, lists and dicts")
 
 
 def _check_shape(name: str, old: Any, new: Any) -> None:

@@ -67,7 +67,7 @@ def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
     if hasattr(sys, "ps1") or Path(sys.argv[0]).name == "ipykernel_launcher.py":
         raise SpinupError(
             f"training on {n} processes starts the program again, which does not work in an "
-            "interactive session; put the code into a file and run that"
+            "interactive session: put the code into a file and run that"
         )
     if os.name == "nt":  # there are no sessions and signals with which to end a job's processes
         raise SpinupError(
@@ -75,7 +75,7 @@ def start_again(n: int, bind_to_core: bool, **options: Any) -> NoReturn:
             "which computes the same run"
         )
     if importlib.util.find_spec("mpi4py") is None:
-        raise SpinupError(f"training on {n} processes needs mpi4py and MPI; run {job.INSTALL}")
+        raise SpinupError(f"training on {n} processes needs mpi4py and MPI: run {job.INSTALL}")
     launch = Launch(n, bind_to_core, **options)
     sys.stdout.flush()
     sys.exit(run_job(launch))
@@ -88,7 +88,7 @@ def find_mpirun() -> str:
         found = shutil.which(name, path=str(beside)) or shutil.which(name)
         if found:
             return found
-    raise SpinupError(f"training on several processes needs MPI; run {job.INSTALL}")
+    raise SpinupError(f"training on several processes needs MPI: run {job.INSTALL}")
 
 
 def mpirun_command(

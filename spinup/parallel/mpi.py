@@ -249,7 +249,7 @@ class Shards:
         self.count = procs if count is None else int(count)
         if self.count < 1 or self.count % procs:
             raise SpinupError(
-                f"shards={self.count} cannot be divided evenly among {procs} processes; "
+                f"shards={self.count} cannot be divided evenly among {procs} processes: "
                 f"use a multiple of {procs}"
             )
         per_process = self.count // procs
@@ -272,7 +272,7 @@ class Shards:
             lower = total - total % self.count
             near = f"{lower} or {lower + self.count}" if lower else f"{self.count}"
             raise SpinupError(
-                f"{name}={total} does not divide into {self.count} shards; use for example {near}"
+                f"{name}={total} does not divide into {self.count} shards: use for example {near}"
             )
         return total // self.count
 

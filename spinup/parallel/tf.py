@@ -36,7 +36,7 @@ def sync_params(params: Sequence[Any]) -> Any:
             kind = p.dtype.base_dtype.name
             raise SpinupError(
                 f"variable {p.name} contains values of type {kind}, which cannot be sent to other "
-                "processes; synchronize a list of variables without it"
+                "processes: synchronize a list of variables without it"
             )
     # `read_value`, because the cached value of a variable ignores control dependencies.
     synced = _message(of_process_0, [p.read_value() for p in params])

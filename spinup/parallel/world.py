@@ -36,7 +36,7 @@ class World:
         except (ImportError, RuntimeError) as error:  # RuntimeError: the MPI library is missing
             raise SpinupError(
                 "an MPI launcher started this program, but mpi4py or its MPI library is missing "
-                f"({error}); run {job.INSTALL}"
+                f"({error}): run {job.INSTALL}"
             ) from error
         self._mpi, self._comm = MPI, MPI.COMM_WORLD
         self.rank: int = self._comm.Get_rank()
@@ -45,7 +45,7 @@ class World:
             library = MPI.Get_library_version().split(",")[0].strip()
             raise SpinupError(
                 f"a launcher started {started} processes, but it does not belong to the MPI "
-                f"library of mpi4py ({library}), so they cannot see each other; use that library's "
+                f"library of mpi4py ({library}), so they cannot see each other: use that library's "
                 "mpirun"
             )
         self._table = self._open_table()

@@ -58,7 +58,7 @@ def load_policy(
         number = chosen_save(folder, itr)
     except OSError as error:
         raise SpinupError(
-            f"cannot read {folder} ({error.strerror}); pass a run directory that contains a saved "
+            f"cannot read {folder} ({error.strerror}): pass a run directory that contains a saved "
             "policy"
         ) from error
     folder, name = folder_of_files(folder), f"policy{'' if number is None else number}"
@@ -68,8 +68,8 @@ def load_policy(
         if tensors is not None:
             return meta, tensors
     raise SpinupError(
-        f"{folder / name}.safetensors is missing or damaged: it does not match the hash in "
-        f"{name}.json; use another save"
+        f"{folder / name}.safetensors is missing or damaged (it does not match the hash in "
+        f"{name}.json): use another save"
     )
 
 
@@ -79,7 +79,7 @@ def _read_meta(folder: Path, name: str) -> dict[str, Any]:
         return read_description(path, f"a policy of format {POLICY_FORMAT}", (POLICY_FORMAT,))
     except OSError as error:
         raise SpinupError(
-            f"cannot read {path} ({error.strerror}); pass a run directory that contains a saved "
+            f"cannot read {path} ({error.strerror}): pass a run directory that contains a saved "
             "policy"
         ) from error
 
@@ -93,16 +93,16 @@ def read_description(path: Path, what: str, formats: Collection[str | None]) -> 
     try:
         content = read_json(path)
     except ValueError as error:
-        raise SpinupError(f"{path} is not valid JSON ({error}); use another save") from error
+        raise SpinupError(f"{path} is not valid JSON ({error}): use another save") from error
     if not isinstance(content, dict) or content.get("format") not in formats:
-        raise SpinupError(f"{path} does not describe {what}; use another save")
+        raise SpinupError(f"{path} does not describe {what}: use another save")
     try:  # saves of version 0.1.0 have no hash
         intact = content.get("sha256") in (None, self_hash(content))
     except (ValueError, RecursionError):
         intact = False  # nested deeper than any file that was saved
     if not intact:
         raise SpinupError(
-            f"{path} is damaged: it does not match its own hash; use another save (or delete the "
+            f"{path} is damaged (it does not match its own hash): use another save (or delete the "
             "line 'sha256' if you edited the file yourself)"
         )
     return content
@@ -117,7 +117,7 @@ def _tensors_of(folder: Path, name: str, meta: dict[str, Any]) -> dict[str, np.n
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise SpinupError(f"cannot read {file} ({error.strerror}); use another save") from error
+            raise SpinupError(f"cannot read {file} ({error.strerror}): use another save") from error
     return None
 
 

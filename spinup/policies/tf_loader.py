@@ -129,16 +129,16 @@ def read_info(fpath: str | os.PathLike[str]) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SpinupError(f"cannot read {path} ({error.strerror}); use another save") from error
+        raise SpinupError(f"cannot read {path} ({error.strerror}): use another save") from error
     files = info.get("files", {})
     if not isinstance(files, dict) or len(files) > 1000:
-        raise SpinupError(f"{path} has no valid list of files; use another save")
+        raise SpinupError(f"{path} has no valid list of files: use another save")
     room = VARIABLES_LIMIT
     for name, digest in files.items():
         file = folder / name
         # Every file has one spelling, so that none is read a thousand times.
         if name not in ("saved_model.pb", f"variables/{file.name}"):
-            raise SpinupError(f"{path} lists the file {name!r}; use another save")
+            raise SpinupError(f"{path} lists the file {name!r}: use another save")
         try:
             intact = sha256_file(file, room) == digest
             room -= file.stat().st_size
@@ -146,8 +146,8 @@ def read_info(fpath: str | os.PathLike[str]) -> dict[str, Any] | None:
             intact = False
         if not intact:
             raise SpinupError(
-                f"{file} is missing or damaged: it does not match the hash in model_info.json; use "
-                "another save"
+                f"{file} is missing or damaged (it does not match the hash in model_info.json): "
+                "use another save"
             )
     return info
 
@@ -167,7 +167,7 @@ def _read_pickle(folder: Path, trust_pickle: bool) -> dict[str, Any]:
     path = folder / "model_info.pkl"
     if not path.is_file():
         raise SpinupError(
-            f"{folder} does not name the inputs and outputs of its graph; pass a folder that "
+            f"{folder} does not name the inputs and outputs of its graph: pass a folder that "
             "setup_tf_saver and save_state wrote"
         )
     if not trust_pickle:
@@ -181,7 +181,7 @@ def _read_pickle(folder: Path, trust_pickle: bool) -> dict[str, Any]:
         with open_regular(path) as file:
             info = pickle.load(file)
     except Exception as error:  # unpickling can raise anything
-        raise SpinupError(f"{path} cannot be opened ({error!r}); use another save") from error
+        raise SpinupError(f"{path} cannot be opened ({error!r}): use another save") from error
     return info if isinstance(info, dict) else {}
 
 
@@ -194,7 +194,7 @@ def _tensor_names(folder: Path, info: Mapping[str, Any]) -> dict[str, dict[str, 
             or len(found) > NAMES_LIMIT
             or not all(isinstance(text, str) for pair in found.items() for text in pair)
         ):
-            raise SpinupError(f"{folder} has no valid names of its {group}; use another save")
+            raise SpinupError(f"{folder} has no valid names of its {group}: use another save")
     return names  # type: ignore[return-value]
 
 
@@ -208,7 +208,7 @@ def _read_graph(folder: Path) -> Any:
         data = read_file(path, GRAPH_LIMIT)
     except OSError as error:
         raise SpinupError(
-            f"cannot read {path} ({error.strerror}); pass a tf1_save folder"
+            f"cannot read {path} ({error.strerror}): pass a tf1_save folder"
         ) from error
     from spinup.utils.tf import tf  # first, because it silences TensorFlow
 
@@ -217,11 +217,11 @@ def _read_graph(folder: Path) -> Any:
     try:
         model.ParseFromString(data)
     except (messages.DecodeError, RecursionError) as error:
-        raise SpinupError(f"{path} is damaged ({error}); use another save") from error
+        raise SpinupError(f"{path} is damaged ({error}): use another save") from error
     serving = tf.saved_model.tag_constants.SERVING
     graphs = [graph for graph in model.meta_graphs if serving in graph.meta_info_def.tags]
     if not graphs:
-        raise SpinupError(f"{path} contains no graph for serving; use another save")
+        raise SpinupError(f"{path} contains no graph for serving: use another save")
     return graphs[0]
 
 
@@ -448,7 +448,7 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
     except (tf.errors.OpError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
         why = getattr(error, "strerror", None) or reason(error)
         raise SpinupError(
-            f"the variables in {folder} cannot be read ({why}); use another save"
+            f"the variables in {folder} cannot be read ({why}): use another save"
         ) from error
     return values
 

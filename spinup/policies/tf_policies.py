@@ -66,8 +66,8 @@ def load_described(folder: Path) -> tuple[dict[str, Any] | None, NumpyActor]:
         actor, action_space
     ):
         raise SpinupError(
-            f"{folder / 'policy.json'} cannot be used: its network does not fit its spaces; save "
-            "the policy again"
+            f"{folder / 'policy.json'} cannot be used (its network does not fit its spaces): "
+            "save the policy again"
         )
     return meta, actor
 
@@ -118,9 +118,9 @@ def _load_graph(folder: Path, deterministic: bool, trust_pickle: bool, seed: int
     key = "mu" if deterministic and "mu" in got.outputs else "pi"
     if "x" not in got.inputs or key not in got.outputs:
         raise SpinupError(
-            f"the graph in {folder} is not a policy: it needs an input 'x' and an output 'pi', but "
-            f"has {', '.join(sorted({*got.inputs, *got.outputs})) or 'none'}; save it with these "
-            "names"
+            f"the graph in {folder} is not a policy, which needs an input 'x' and an output 'pi', "
+            f"but has {', '.join(sorted({*got.inputs, *got.outputs})) or 'none'}: save it with "
+            "these names"
         )
     if deterministic and key == "pi" and got.random("pi"):
         warnings.warn(

@@ -52,7 +52,7 @@ class LogKeyError(SpinupError, AssertionError):
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """Wrap ``string`` in ANSI codes for ``color``; ``highlight`` colors the background instead."""
     if color not in color2num:
-        raise SpinupError(f"there is no color {color!r}; choose from {', '.join(color2num)}")
+        raise SpinupError(f"there is no color {color!r}: choose from {', '.join(color2num)}")
     codes = [str(color2num[color] + (10 if highlight else 0))]
     if bold:
         codes.append("1")
@@ -103,7 +103,7 @@ class Logger:
         sinks: Iterable[str | Sink] = (),
     ) -> None:
         if resume and overwrite:
-            raise SpinupError("resume and overwrite exclude each other; pass only one of them")
+            raise SpinupError("resume and overwrite exclude each other: pass only one of them")
         self.exp_name = exp_name
         self.first_row = True
         self.log_headers: list[str] = []
@@ -195,8 +195,8 @@ class Logger:
         lock = self._lock
         if lock is None or not lock.held or lock.claims.get(self._fname) is not self._token:
             raise SpinupError(
-                f"this Logger no longer owns {self.output_dir}: it was closed, or a newer Logger "
-                "was created for the same directory; use the newer one"
+                f"this Logger no longer owns {self.output_dir} (it was closed, or a newer Logger "
+                "was created for the same directory): use the newer one"
             )
         assert self.output_file is not None
         lock.check({self._fname: self.output_file.fileno()})
@@ -254,7 +254,7 @@ class Logger:
         if self.first_row:
             if "\t" in key or len(key.splitlines()) > 1:
                 raise LogKeyError(
-                    f"the key {key!r} contains a tab or a line break; choose another name"
+                    f"the key {key!r} contains a tab or a line break: choose another name"
                 )
             self.log_headers.append(key)
         elif key not in self.log_headers:

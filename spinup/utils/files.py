@@ -81,14 +81,14 @@ def own_folder(path: str | os.PathLike[str], create: bool = True) -> None:
         make_folders(path)
     if os.path.lexists(path) and not is_own_folder(path):
         raise SpinupError(
-            f"{os.fspath(path)} is a link or a file where a run keeps a folder; move it away (to "
+            f"{os.fspath(path)} is a link or a file where a run keeps a folder: move it away (to "
             "store runs on another disk, let data_dir be a link)"
         )
 
 
 def open_own(path: str, flags: int, mode: int = 0o666) -> int:
     """Open a file, for ``open(..., opener=open_own)``; raise an error for anything but a file."""
-    wrong = SpinupError(f"{path} is not a regular file; move it away, or choose another directory")
+    wrong = SpinupError(f"{path} is not a regular file: move it away, or choose another directory")
     if os.path.islink(path):  # for systems without O_NOFOLLOW
         raise wrong
     try:

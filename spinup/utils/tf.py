@@ -66,6 +66,6 @@ def split_like(flat: Any, like: Sequence[Any]) -> list[Any]:
     sizes = [x.shape.num_elements() for x in like]
     if None in sizes:
         name = like[sizes.index(None)].name
-        raise SpinupError(f"the shape of variable {name} is not known; give it a full shape")
+        raise SpinupError(f"the shape of variable {name} is not known: give it a full shape")
     pieces = zip(tf.split(flat, sizes), like, strict=True)
     return [tf.reshape(piece, x.shape) for piece, x in pieces]

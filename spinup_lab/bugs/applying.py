@@ -185,7 +185,7 @@ def install(name: str) -> Mutant:
     mutant = find(name)
     if early := [dotted for dotted in mutant.modules if dotted in sys.modules]:
         raise SpinupError(
-            f"mutant {name} comes too late: {early[0]} is imported already; start a new process "
+            f"mutant {name} comes too late, as {early[0]} is imported already: start a new process "
             f"with python -m spinup_lab.bugs {name} -- MODULE"
         )
     sys.meta_path.insert(0, _Finder(mutant))

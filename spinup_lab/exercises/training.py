@@ -45,8 +45,8 @@ def algorithm(task: Task) -> str:
     """Return the algorithm that can be trained with a task's function; raise if there is none."""
     if not isinstance(task, Exercise) or not task.reference.startswith("spinup.algos."):
         raise SpinupError(
-            f"{task.id} has no training run to show: no algorithm of the library calls this "
-            "function as it stands; leave --train out"
+            f"{task.id} has no training run to show, as no algorithm of the library calls "
+            "this function as it stands: leave --train out"
         )
     return task.algorithms[0]
 

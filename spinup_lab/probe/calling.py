@@ -274,7 +274,7 @@ def _parameters(function: Any, name: str) -> dict[str, inspect.Parameter]:
     if first != "env_fn":
         raise SpinupError(
             f"the first argument of {name} must be env_fn, a function that makes an environment, "
-            f"but it is {repr(first) if first else 'missing'}; for code of any other shape, write "
+            f"but it is {repr(first) if first else 'missing'}: for code of any other shape, write "
             "an adapter (--adapter)"
         )
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

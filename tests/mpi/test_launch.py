@@ -91,7 +91,7 @@ def test_an_uneven_split_is_refused_in_one_sentence(start, tmp_path):
     assert job.wait() == 2
     last = job.stderr.rstrip().splitlines()[-1]
     assert last == (
-        "spinup: steps_per_epoch=65 does not divide into 2 shards; use for example 64 or 66"
+        "spinup: steps_per_epoch=65 does not divide into 2 shards: use for example 64 or 66"
     )
     assert not (tmp_path / "data").exists()
 

@@ -136,7 +136,7 @@ def test_sums_leave_their_parts_alone():
 
 def test_uneven_splits_are_refused_with_what_would_divide():
     assert Shards(4).split("steps_per_epoch", 40) == 10
-    with pytest.raises(SpinupError, match=r"steps_per_epoch=42 .* 4 shards; .* 40 or 44"):
+    with pytest.raises(SpinupError, match=r"steps_per_epoch=42 .* 4 shards: .* 40 or 44"):
         Shards(4).split("steps_per_epoch", 42)
     with pytest.raises(SpinupError, match=r"minibatch_size=3 .* for example 4$"):
         Shards(4).split("minibatch_size", 3)

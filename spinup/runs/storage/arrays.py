@@ -58,7 +58,7 @@ def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memory
         array = arrays[name]
         if array.dtype.name not in SAFE_DTYPES:
             raise SpinupError(
-                f"cannot save {name!r}: safetensors has no dtype {array.dtype}; convert it first"
+                f"cannot save {name!r}, as safetensors has no dtype {array.dtype}: convert it first"
             )
         header[name] = {
             "dtype": SAFE_DTYPES[array.dtype.name],
@@ -89,7 +89,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         arrays = load_file(path)
     except (SafetensorError, KeyError) as error:
         raise SpinupError(
-            f"{os.fspath(path)} is not a readable safetensors file ({error}); use another save"
+            f"{os.fspath(path)} is not a readable safetensors file ({error}): use another save"
         ) from error
     return {k: v if v.flags.writeable else v.copy() for k, v in arrays.items()}
 

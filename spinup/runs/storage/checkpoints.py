@@ -123,7 +123,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     if found:
         raise SpinupError(
-            f"none of the {len(found)} checkpoints in {folder} is intact; restore one from a "
+            f"none of the {len(found)} checkpoints in {folder} is intact: restore one from a "
             "backup, or start the run again with overwrite=True"
         )
     return None

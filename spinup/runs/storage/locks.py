@@ -44,10 +44,10 @@ class RunLock:
                 holder = os.pread(fd, 32, 0) if hasattr(os, "pread") else b""
                 pid = holder.decode("ascii", "replace").strip() or "unknown"
                 raise SpinupError(
-                    f"another process (pid {pid}) is writing to {self.folder}; wait until it ends, "
+                    f"another process (pid {pid}) is writing to {self.folder}: wait until it ends, "
                     "or choose another output_dir, exp_name or seed"
                     if pid != str(os.getpid())
-                    else f"this process (pid {pid}) already holds the lock on {self.folder}; "
+                    else f"this process (pid {pid}) already holds the lock on {self.folder}: "
                     "release that one first"
                 )
             os.ftruncate(fd, 0)
@@ -88,7 +88,7 @@ class RunLock:
         if path := self.moved(files):
             raise SpinupError(
                 f"{path} was deleted, moved or replaced while a run was writing to it, so the "
-                "run stopped; put it back and resume the run, or start the run again"
+                "run stopped: put it back and resume the run, or start the run again"
             )
 
     @classmethod
@@ -100,7 +100,7 @@ class RunLock:
                 return cls(folder)
             except OSError as error:
                 raise SpinupError(
-                    f"cannot write to {folder} ({error.strerror}); choose another output_dir"
+                    f"cannot write to {folder} ({error.strerror}): choose another output_dir"
                 ) from error
         lock._users += 1
         return lock

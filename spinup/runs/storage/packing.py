@@ -61,7 +61,7 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | 
     except FORGED as error:
         raise SpinupError(
             "this saved state does not follow the checkpoint format "
-            f"({type(error).__name__}: {error}); use another checkpoint"
+            f"({type(error).__name__}: {error}): use another checkpoint"
         ) from error
 
 
@@ -77,7 +77,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
         return x if -(2**63) <= x < 2**63 else {"$": "int", "v": hex(x)}
     if depth > MAX_NESTING:
         raise SpinupError(
-            f"{path[:80]}... is nested deeper than {MAX_NESTING} levels, or contains itself; "
+            f"{path[:80]}... is nested deeper than {MAX_NESTING} levels, or contains itself: "
             "flatten it before saving"
         )
     if kind is dict or kind is OrderedDict:
@@ -113,7 +113,7 @@ def _pack(x: Any, path: str, depth: int, arrays: dict[str, np.ndarray]) -> Any:
 def _cannot_save(x: Any, path: str) -> SpinupError:
     kind = f"{type(x).__module__}.{type(x).__qualname__}"
     return SpinupError(
-        f"cannot save {path}, a {kind}; convert it to dicts, lists, numbers, strings or arrays"
+        f"cannot save {path}, a {kind}: convert it to dicts, lists, numbers, strings or arrays"
     )
 
 
@@ -153,7 +153,7 @@ def _dtype_from_text(text: str) -> np.dtype:
     dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
     if dtype.hasobject:  # NumPy would use the file's bytes as pointers
         raise SpinupError(
-            "this saved state contains an array of Python objects; use another checkpoint"
+            "this saved state contains an array of Python objects: use another checkpoint"
         )
     return dtype
 
@@ -161,7 +161,7 @@ def _dtype_from_text(text: str) -> np.dtype:
 def _pack_array(x: np.ndarray, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if x.dtype.hasobject:
         raise SpinupError(
-            f"cannot save {path}, an array of Python objects; convert it to numbers first"
+            f"cannot save {path}, an array of Python objects: convert it to numbers first"
         )
     direct = x.dtype.isnative and x.dtype.name in SAFE_DTYPES and x.nbytes > INLINE_BYTES
     # not np.ascontiguousarray, which turns a 0-d array into a 1-d one
@@ -181,7 +181,7 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
         or type(x) not in (torch.Tensor, torch.nn.Parameter)
     ):
         raise SpinupError(
-            f"cannot save {path}, a {x.layout} {type(x).__name__}; make it a dense tensor first"
+            f"cannot save {path}, a {x.layout} {type(x).__name__}: make it a dense tensor first"
         )
     dense = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
     name = str(dense.dtype).removeprefix("torch.")
@@ -201,7 +201,7 @@ def _pack_tensor(x: Any, path: str, arrays: dict[str, np.ndarray], torch: Any) -
 
 def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], depth: int) -> Any:
     if depth > 2 * MAX_NESTING:
-        raise SpinupError("this saved state is nested too deeply; use another checkpoint")
+        raise SpinupError("this saved state is nested too deeply: use another checkpoint")
     if isinstance(x, list):
         return [_unpack(v, arrays, pieces, depth + 1) for v in x]
     if not isinstance(x, dict):
@@ -233,7 +233,7 @@ def _unpack(x: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece], dep
     if tag == "piece":
         return pieces[x["f"]]
     raise SpinupError(
-        f"this saved state contains an unknown kind of value, {tag!r}; use another checkpoint"
+        f"this saved state contains an unknown kind of value, {tag!r}: use another checkpoint"
     )
 
 
@@ -260,7 +260,7 @@ def _unpack_tensor(x: dict, data: np.ndarray) -> Any:
     dtype = getattr(torch, x["d"], None)
     if not isinstance(dtype, torch.dtype):
         raise SpinupError(
-            f"this saved state names an unknown torch dtype, {x['d']!r}; use another checkpoint"
+            f"this saved state names an unknown torch dtype, {x['d']!r}: use another checkpoint"
         )
     shape = tuple(x["s"])
     if data.nbytes != math.prod(shape) * torch.empty(0, dtype=dtype).element_size():

@@ -114,7 +114,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
     for key, value in module.state_dict().items():
         if not isinstance(value, torch.Tensor):
             raise SpinupError(
-                f"cannot save {key!r} of the policy, a {type(value).__name__}; keep everything but "
+                f"cannot save {key!r} of the policy, a {type(value).__name__}: keep everything but "
                 "tensors out of its state_dict"
             )
         value = value.detach().cpu()

@@ -59,7 +59,7 @@ class Table:
         if size < self._size:
             raise SpinupError(
                 f"another program shortened {self.path} while a run was writing to it, so the run "
-                "stopped; restore the file and resume the run, or start the run again"
+                "stopped: restore the file and resume the run, or start the run again"
             )
         if size > self._size:  # user code has written to the file itself
             self._set(_read(self.path)[:size])
@@ -87,23 +87,23 @@ class Table:
         size, offset = self._sync(), int(state["offset"])
         if offset < 0 or size < offset:
             raise SpinupError(
-                f"{self.path} has {size} bytes but had {offset} when the checkpoint was saved: "
-                "rows are missing; restore the file, or start again with overwrite=True"
+                f"{self.path} has {size} bytes but had {offset} when the checkpoint was saved, "
+                "so rows are missing: restore the file, or start again with overwrite=True"
             )
         kept = _read(self.path)[:offset]
         lines = kept.decode("utf-8", "replace").split("\n")[:-1]
         expected = int(state["rows"]) + 1 if state["rows"] else 0
         if len(lines) != expected or (lines and lines[0].split("\t") != list(state["headers"])):
             raise SpinupError(
-                f"{self.path} is not the table that belongs to the checkpoint; restore the file, "
+                f"{self.path} is not the table that belongs to the checkpoint: restore the file, "
                 "or start again with overwrite=True"
             )
         self._set(kept)
         digest = self._sha256.hexdigest()
         if state.get("sha256", digest) != digest:  # version 0.1.0 saved no hash
             raise SpinupError(
-                f"the rows of {self.path} were changed after they were written: they do not match "
-                "the hash in the checkpoint; restore the file, or start again with overwrite=True"
+                f"the rows of {self.path} were changed after they were written (they do not match "
+                "the hash in the checkpoint): restore the file, or start again with overwrite=True"
             )
         if size == offset:
             return None
