@@ -187,7 +187,7 @@ def _load(folder: Path) -> tuple[Run, list[str]]:
 def checked_table(path: Path) -> tuple[str, bool]:
     """Read a `progress.txt`, and whether it was changed after the run wrote it.
 
-    Raises ``OSError`` if it is not a text file.
+    Raises `OSError` if it is not a text file.
     """
     record = read_record(path)
     text = read_table(path)

@@ -46,11 +46,11 @@ def load_policy(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a saved policy: its description, and its tensors, both checked against hashes.
 
-    Nothing is executed or unpickled. Every failure raises ``SpinupError``.
+    Nothing is executed or unpickled. Every failure raises `SpinupError`.
 
     Args:
-        path: a run directory, or its ``pyt_save`` folder.
-        itr: the number of the save. ``'last'`` and -1 select the save with the highest number or,
+        path: a run directory, or its `pyt_save` folder.
+        itr: the number of the save. `'last'` and -1 select the save with the highest number or,
             if there is none, the save without a number. None prefers the save without a number.
     """
     folder = Path(path)
@@ -87,7 +87,7 @@ def _read_meta(folder: Path, name: str) -> dict[str, Any]:
 def read_description(path: Path, what: str, formats: Collection[str | None]) -> dict[str, Any]:
     """Read the JSON that describes a save, and check it against its own hash.
 
-    Raises ``OSError`` if there is no such file, and ``SpinupError`` if it does not describe `what`
+    Raises `OSError` if there is no such file, and `SpinupError` if it does not describe `what`
     in one of the `formats`.
     """
     try:

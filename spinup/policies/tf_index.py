@@ -28,9 +28,9 @@ class Entry(NamedTuple):
 
 
 def read_index(path: str | os.PathLike[str]) -> dict[str, Entry]:
-    """Return the variables in a file ``*.index``.
+    """Return the variables in a file `*.index`.
 
-    Raises ``OSError`` or ``ValueError`` for anything that TensorFlow itself would not have written.
+    Raises `OSError` or `ValueError` for anything that TensorFlow itself would not have written.
     """
     protos = importlib.import_module("tensorflow.core.protobuf.tensor_bundle_pb2")
     pairs = _table(read_file(path, INDEX_LIMIT))

@@ -65,15 +65,15 @@ class Restored(NamedTuple):
 def restore_tf_graph(
     sess: Any, fpath: str | os.PathLike[str], trust_pickle: bool = False
 ) -> dict[str, Any]:
-    """Load a ``tf1_save[itr]`` folder into ``sess``; return its inputs and outputs by name.
+    """Load a `tf1_save[itr]` folder into `sess`; return its inputs and outputs by name.
 
     Saves of the original Spinning Up load as well. A graph with operations that do more than
     compute is refused.
 
     Args:
         sess: a session; the saved graph is added to its graph.
-        fpath: the folder with ``saved_model.pb``.
-        trust_pickle: if there is no other record of the tensors' names, open ``model_info.pkl``,
+        fpath: the folder with `saved_model.pb`.
+        trust_pickle: if there is no other record of the tensors' names, open `model_info.pkl`,
             which can run any program.
     """
     restored = restore(sess, fpath, trust_pickle)
@@ -86,7 +86,7 @@ def restore(
     trust_pickle: bool = False,
     seed: int | None = None,
 ) -> Restored:
-    """Load a folder as ``restore_tf_graph`` does; ``seed`` determines its random numbers."""
+    """Load a folder as `restore_tf_graph` does; `seed` determines its random numbers."""
     folder = Path(fpath)
     old = Path(f"{folder}{OLD}")
     if not folder.exists() and old.exists():  # a process was killed while it replaced the save
@@ -118,7 +118,7 @@ def restore(
 
 
 def read_info(fpath: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Read ``model_info.json``, and check the folder's files against its hashes.
+    """Read `model_info.json`, and check the folder's files against its hashes.
 
     Returns None if the file does not exist, as in runs of the original.
     """
@@ -202,7 +202,7 @@ def _tensor_names(folder: Path, info: Mapping[str, Any]) -> dict[str, dict[str, 
 
 
 def _read_graph(folder: Path) -> Any:
-    """Parse ``saved_model.pb`` as data; return the graph for serving."""
+    """Parse `saved_model.pb` as data; return the graph for serving."""
     path = folder / "saved_model.pb"
     try:
         data = read_file(path, GRAPH_LIMIT)
@@ -454,7 +454,7 @@ def _read_variables(folder: Path, nodes: Iterable[Any]) -> list[np.ndarray]:
 
 
 def _size_of_variables(folder: Path) -> int:
-    """Return the bytes of all files; raise ``OSError`` if one of them is not a regular file."""
+    """Return the bytes of all files; raise `OSError` if one of them is not a regular file."""
     size = 0
     for name in os.listdir(folder):
         with open_regular(folder / name, VARIABLES_LIMIT - size) as file:

@@ -1,4 +1,4 @@
-"""Logging: a run's table on the terminal, ``progress.txt``, ``config.json`` and saved models.
+"""Logging: a run's table on the terminal, `progress.txt`, `config.json` and saved models.
 
     logger = EpochLogger(output_dir="data/test")
     logger.save_config(dict(lr=1e-3))
@@ -46,11 +46,11 @@ color2num = dict(
 
 
 class LogKeyError(SpinupError, AssertionError):
-    """A column that does not fit the table; also an ``AssertionError``, for existing user code."""
+    """A column that does not fit the table; also an `AssertionError`, for existing user code."""
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """Wrap ``string`` in ANSI codes for ``color``; ``highlight`` colors the background instead."""
+    """Wrap `string` in ANSI codes for `color`; `highlight` colors the background instead."""
     if color not in color2num:
         raise SpinupError(f"there is no color {color!r}: choose from {', '.join(color2num)}")
     codes = [str(color2num[color] + (10 if highlight else 0))]
@@ -77,16 +77,16 @@ class Logger:
     Args:
         output_dir: the run directory; created if missing. None creates a temporary one.
         output_fname: the name of the tab-separated table in it: a plain name, without folders.
-        exp_name: the name of the experiment, recorded in ``config.json``.
-        resume: continue the run in ``output_dir`` instead of starting a new one.
-        overwrite: delete an earlier run's files in ``output_dir``. By default, they are moved to
-            ``<output_dir>/.old/<NNN>``.
+        exp_name: the name of the experiment, recorded in `config.json`.
+        resume: continue the run in `output_dir` instead of starting a new one.
+        overwrite: delete an earlier run's files in `output_dir`. By default, they are moved to
+            `<output_dir>/.old/<NNN>`.
         quiet: print no table and no messages, except about files that were moved or not saved.
-        sinks: other destinations for the rows: ``'tensorboard'``, ``'wandb'``, or objects with the
-            methods of ``spinup.runs.sinks.Sink``.
+        sinks: other destinations for the rows: `'tensorboard'`, `'wandb'`, or objects with the
+            methods of `spinup.runs.sinks.Sink`.
 
-    User code may read ``output_dir, output_file, first_row, log_headers, log_current_row,
-    exp_name``. In processes other than the first, ``output_dir`` and ``output_file`` are None.
+    User code may read `output_dir, output_file, first_row, log_headers, log_current_row,
+    exp_name`. In processes other than the first, `output_dir` and `output_file`` are None.
     """
 
     durable_rows = True  # whether a row waits for the disk
@@ -304,7 +304,7 @@ class Logger:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Return to ``state``: remove the rows written after it. None empties the table."""
+        """Return to `state`: remove the rows written after it. None empties the table."""
         if state is None:
             state = {"rows": 0, "offset": 0, "headers": [], "first_row": True, "current_row": {}}
         if self.output_file is not None:
@@ -322,14 +322,14 @@ class Logger:
     # ---- configuration and models ---------------------------------------------------------------
 
     def save_config(self, config: Any) -> None:
-        """Write ``config.json`` and print it; ``config`` can be any object, often ``locals()``."""
+        """Write `config.json` and print it; `config` can be any object, often `locals()`."""
         text = self.write_config(config)
         if not self.quiet and text is not None:
             self.log("Configuration of this run:", color="cyan")
             print(text, flush=True)
 
     def write_config(self, config: Any) -> str | None:
-        """Write ``config.json`` and return its text; None in processes other than the first."""
+        """Write `config.json` and return its text; None in processes other than the first."""
         from spinup.utils.serialization_utils import convert_json
 
         shown = convert_json(config)
@@ -348,7 +348,7 @@ class Logger:
         return text.decode().rstrip()
 
     def save_state(self, state_dict: Mapping[str, Any], itr: int | None = None) -> None:
-        """Write ``vars[itr].pkl`` (unless ``state_dict`` is empty), then the model.
+        """Write `vars[itr].pkl` (unless `state_dict` is empty), then the model.
 
         The pickle is for user code; this library reads it only if the user trusts pickles. If the
         state cannot be pickled, it is skipped with one warning; a disk error is raised.
@@ -369,7 +369,7 @@ class Logger:
                 self._pytorch_simple_save(itr)
 
     def write_pickle(self, name: str, what: Any, dump: Callable[[Any, io.BytesIO], None]) -> None:
-        """Write what ``dump`` pickles; if it fails, skip the file with one notice."""
+        """Write what `dump` pickles; if it fails, skip the file with one notice."""
         buffer = io.BytesIO()
         try:
             dump(what, buffer)
@@ -386,18 +386,18 @@ class Logger:
     def setup_pytorch_saver(
         self, what_to_save: Any, policy_meta: Mapping[str, Any] | None = None
     ) -> None:
-        """Choose the object that ``save_state`` saves: a module, or anything that can be pickled.
+        """Choose the object that `save_state` saves: a module, or anything that can be pickled.
 
         Args:
-            what_to_save: the object for ``pyt_save/model[itr].pt``.
-            policy_meta: the data needed to rebuild the policy (algorithm, spaces, ``ac_kwargs``,
-                environment), for ``pyt_save/policy[itr].json``.
+            what_to_save: the object for `pyt_save/model[itr].pt`.
+            policy_meta: the data needed to rebuild the policy (algorithm, spaces, `ac_kwargs`,
+                environment), for `pyt_save/policy[itr].json`.
         """
         self.pytorch_saver_elements = what_to_save
         self._policy_meta = None if policy_meta is None else dict(policy_meta)
 
     def _pytorch_simple_save(self, itr: int | None = None) -> None:
-        """Write ``pyt_save/model[itr].pt`` and, for a module, a safely loadable policy."""
+        """Write `pyt_save/model[itr].pt` and, for a module, a safely loadable policy."""
         if proc_id() == 0:
             from spinup.runs.storage.policies import save_model
 
@@ -412,9 +412,9 @@ class Logger:
         policy_meta: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Choose the session and the tensors that ``save_state`` saves (TensorFlow graph mode).
+        """Choose the session and the tensors that `save_state` saves (TensorFlow graph mode).
 
-        ``policy_meta`` is as for ``setup_pytorch_saver``; ``GraphSaver`` describes the others.
+        `policy_meta` is as for `setup_pytorch_saver`; `GraphSaver` describes the others.
         """
         from spinup.registry import GRAPH_SAVER
         from spinup.utils.importing import import_named
@@ -424,7 +424,7 @@ class Logger:
         self.tf_saver_info = self.tf_saver_elements.names
 
     def _tf_simple_save(self, itr: int | None = None) -> None:
-        """Write ``tf1_save[itr]/``: a SavedModel, and the names of its inputs and outputs."""
+        """Write `tf1_save[itr]/`: a SavedModel, and the names of its inputs and outputs."""
         if proc_id() == 0:
             self.check_owner()
             with self.writing(name := f"tf1_save{_number(itr)}"):
@@ -432,7 +432,7 @@ class Logger:
 
 
 class EpochLogger(Logger):
-    """A Logger that collects values during an epoch (``store``) and logs their statistics."""
+    """A Logger that collects values during an epoch (`store`) and logs their statistics."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -455,7 +455,7 @@ class EpochLogger(Logger):
         with_min_and_max: bool = False,
         average_only: bool = False,
     ) -> None:
-        """Log ``val`` or, if it is None, the statistics of the values stored under ``key``.
+        """Log `val` or, if it is None, the statistics of the values stored under `key`.
 
         Clears the stored values. All processes of an MPI run must call this together. If nothing
         was stored, the statistics are NaN.
@@ -473,7 +473,7 @@ class EpochLogger(Logger):
         self.epoch_dict[key] = []
 
     def get_stats(self, key: str) -> tuple[float, float]:
-        """Return the mean and standard deviation of the values under ``key``, which stay stored."""
+        """Return the mean and standard deviation of the values under `key`, which stay stored."""
         return self._statistics(key)[:2]
 
     def _statistics(self, key: str) -> tuple[float, float, float, float]:
@@ -485,7 +485,7 @@ class EpochLogger(Logger):
         return {**super().state_dict(), "epoch_dict": chunks}
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Return to ``state``, including the values stored in its epoch."""
+        """Return to `state`, including the values stored in its epoch."""
         super().load_state_dict(state)
         stored = {} if state is None else state["epoch_dict"]
         self.epoch_dict = {k: list(values) for k, values in stored.items()}
@@ -500,7 +500,7 @@ def _give_up_claim(claims: dict[str, object], fname: str, token: object) -> None
 
 
 def _number(itr: int | str | None) -> str:
-    """Return the number in a save's file names; empty for ``itr=None``."""
+    """Return the number in a save's file names; empty for `itr=None`."""
     if itr is None:
         return ""
     try:
@@ -519,7 +519,7 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Convert ``value`` to a cell of the table: a number or one line of text."""
+    """Convert `value` to a cell of the table: a number or one line of text."""
     value = _to_numpy(value)
     if isinstance(value, (np.ndarray, list, tuple)) and np.size(value) == 1:
         # extract the scalar with its dtype; newer NumPy rejects float() of a size-1 array

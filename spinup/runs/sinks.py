@@ -3,7 +3,7 @@
     ppo_pytorch(env_fn, logger_kwargs={"sinks": ["tensorboard", MySink()]})
 
 `MySink` needs the four methods of `Sink`. TensorBoard and W&B receive the table's columns; the step
-is ``TotalEnvInteracts`` if the row has it, otherwise the row number. The pip extra ``track``
+is `TotalEnvInteracts` if the row has it, otherwise the row number. The pip extra `track`
 installs their packages.
 """
 
@@ -39,17 +39,17 @@ class Sink(Protocol):
         """Record the run's configuration, which is plain JSON data."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
-        """Record one row of the table; ``number`` is its row number."""
+        """Record one row of the table; `number` is its row number."""
 
     def cut_back(self, lines: Sequence[str]) -> None:
-        """Discard the rows after ``lines``, the part of the table that a resumed run keeps."""
+        """Discard the rows after `lines`, the part of the table that a resumed run keeps."""
 
     def close(self) -> None:
         """Flush the data and close the sink."""
 
 
 def check_sinks(sinks: Any) -> list[str | Sink]:
-    """Return the sinks as a list; raise ``SpinupError`` if one of them cannot be created.
+    """Return the sinks as a list; raise `SpinupError` if one of them cannot be created.
 
     Checks names, packages, the login of W&B, and the methods of objects. Creates nothing.
     """
@@ -88,7 +88,7 @@ def _import(package: str, module: str) -> Any:
 
 
 def _check_login(wandb: Any) -> None:
-    """Raise ``SpinupError`` unless W&B works offline or accepts the user's key."""
+    """Raise `SpinupError` unless W&B works offline or accepts the user's key."""
     mode = os.environ.get("WANDB_MODE") or getattr(wandb.setup().settings, "mode", None)
     if mode in ("offline", "disabled", "dryrun") or getattr(wandb, "run", None) is not None:
         return
@@ -105,7 +105,7 @@ def _check_login(wandb: Any) -> None:
 
 
 def make_sink(sink: str | Sink, output_dir: str, exp_name: str | None = None) -> Sink:
-    """Create the sink of a name that ``check_sinks`` accepted; return an object as it is."""
+    """Create the sink of a name that `check_sinks` accepted; return an object as it is."""
     if sink == "tensorboard":
         return TensorBoardSink(output_dir)
     if sink == "wandb":
@@ -123,7 +123,7 @@ def step_of(row: Mapping[str, Any], number: int) -> int:
 
 
 def _last_step(lines: Sequence[str]) -> int:
-    """Return the position of a table's last row, as ``step_of`` computes it."""
+    """Return the position of a table's last row, as `step_of` computes it."""
     if not lines:
         return 0
     cells = dict(zip(lines[0].split("\t"), lines[-1].split("\t"), strict=True))
@@ -134,7 +134,7 @@ def _last_step(lines: Sequence[str]) -> int:
 
 
 class TensorBoardSink:
-    """Scalars in ``<output_dir>/tensorboard``, for ``tensorboard --logdir``.
+    """Scalars in `<output_dir>/tensorboard`, for `tensorboard --logdir`.
 
     This needs neither torch nor TensorFlow. TensorBoard's own writer uses a thread, which would
     report a full disk only later, with a traceback.
@@ -168,7 +168,7 @@ class TensorBoardSink:
             raise DiskError(error, self._file.name) from error
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Do nothing: TensorBoard shows only scalars, and ``config.json`` has the rest."""
+        """Do nothing: TensorBoard shows only scalars, and `config.json` has the rest."""
 
     def write_row(self, row: Mapping[str, Any], number: int) -> None:
         """Add one scalar per numeric column."""
@@ -190,7 +190,7 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """A Weights & Biases run; a resumed run continues it, using the ID in ``wandb_id.txt``."""
+    """A Weights & Biases run; a resumed run continues it, using the ID in `wandb_id.txt`."""
 
     def __init__(self, output_dir: str, exp_name: str | None = None) -> None:
         import wandb

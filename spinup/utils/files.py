@@ -35,7 +35,7 @@ _FULL = tuple(getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG")
 
 
 def is_own_folder(path: str | os.PathLike[str]) -> bool:
-    """Return whether ``path`` is a folder, and not a link to one."""
+    """Return whether `path` is a folder, and not a link to one."""
     try:
         info = os.lstat(path)
     except OSError:
@@ -44,7 +44,7 @@ def is_own_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def fsync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in ``folder`` durable. Windows neither supports nor needs this."""
+    """Make the names in `folder` durable. Windows neither supports nor needs this."""
     if os.name == "nt":
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -75,7 +75,7 @@ def make_folders(path: str | os.PathLike[str]) -> None:
 def own_folder(path: str | os.PathLike[str], create: bool = True) -> None:
     """Create a folder if it is missing; raise an error for a link or a file in its place.
 
-    With ``create=False``, a folder may be missing.
+    With `create=False`, a folder may be missing.
     """
     if create and not os.path.lexists(path):
         make_folders(path)
@@ -87,7 +87,7 @@ def own_folder(path: str | os.PathLike[str], create: bool = True) -> None:
 
 
 def open_own(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a file, for ``open(..., opener=open_own)``; raise an error for anything but a file."""
+    """Open a file, for `open(..., opener=open_own)`; raise an error for anything but a file."""
     wrong = SpinupError(f"{path} is not a regular file: move it away, or choose another directory")
     if os.path.islink(path):  # for systems without O_NOFOLLOW
         raise wrong
@@ -115,7 +115,7 @@ def delete(path: str | os.PathLike[str]) -> None:
 
 
 class DiskError(OSError, SpinupError):
-    """A file could not be written; also an ``OSError``, for existing user code."""
+    """A file could not be written; also an `OSError`, for existing user code."""
 
     exit_code = 1
     path: str
@@ -153,7 +153,7 @@ def removed_on_error(tmp: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace the content of ``path``; a crash leaves either the old or the new file, complete.
+    """Replace the content of `path`; a crash leaves either the old or the new file, complete.
 
     On failure, the temporary file is removed, the old file is unchanged, and the error is raised.
     """
@@ -183,11 +183,11 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str,
 
 
 def json_bytes(content: Any) -> bytes:
-    """Encode ``content`` as the text of a JSON file: sorted, indented, strict."""
+    """Encode `content` as the text of a JSON file: sorted, indented, strict."""
     return json.dumps(content, indent=4, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
 def self_hash(content: dict[str, Any]) -> str:
-    """Hash JSON data except for its entry ``sha256``, in which the hash can be stored."""
+    """Hash JSON data except for its entry `sha256`, in which the hash can be stored."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -18,7 +18,7 @@ TABLE_LIMIT = 1 << 29  # a progress.txt with a million rows
 
 
 def open_regular(path: str | os.PathLike[str], limit: float = math.inf) -> BinaryIO:
-    """Open a regular file of at most ``limit`` bytes; raise ``OSError`` for anything else.
+    """Open a regular file of at most `limit` bytes; raise `OSError` for anything else.
 
     Opening a pipe or a device could wait forever, and reading one might never end.
     """
@@ -40,13 +40,13 @@ def open_regular(path: str | os.PathLike[str], limit: float = math.inf) -> Binar
 
 
 def read_file(path: str | os.PathLike[str], limit: int = JSON_LIMIT) -> bytes:
-    """Read a regular file of at most ``limit`` bytes; raise ``OSError`` for anything else."""
+    """Read a regular file of at most `limit` bytes; raise `OSError` for anything else."""
     with open_regular(path, limit) as file:
         return file.read(limit)
 
 
 def read_json(path: str | os.PathLike[str], limit: int = JSON_LIMIT) -> Any:
-    """Read a JSON file; raise ``OSError`` or a ``ValueError`` that says why it cannot be read."""
+    """Read a JSON file; raise `OSError` or a `ValueError` that says why it cannot be read."""
     return parse_json(read_file(path, limit))
 
 
@@ -66,7 +66,7 @@ def read_object(path: str | Path, kind: str, content: str) -> dict[str, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON; raise a ``ValueError`` that says why it cannot be parsed, and nothing else."""
+    """Parse JSON; raise a `ValueError` that says why it cannot be parsed, and nothing else."""
     try:
         return json.loads(data)
     except json.JSONDecodeError:
@@ -80,7 +80,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def read_table(path: str | os.PathLike[str]) -> str:
-    """Read a table such as ``progress.txt`` as text; raise ``OSError`` if it is not one."""
+    """Read a table such as `progress.txt` as text; raise `OSError` if it is not one."""
     with open_regular(path, TABLE_LIMIT) as file:
         start = file.read(1 << 16)
         # Before the rest is read: a file of zeros may take no room on disk.

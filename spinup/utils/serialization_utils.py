@@ -1,7 +1,7 @@
-"""Convert any object into data that ``json.dumps(..., allow_nan=False)`` accepts.
+"""Convert any object into data that `json.dumps(..., allow_nan=False)` accepts.
 
 A configuration contains a training function's arguments: numbers, but also classes, lambdas,
-partials, spaces, environments, even the logger. A reader of ``config.json`` wants a short name for
+partials, spaces, environments, even the logger. A reader of `config.json` wants a short name for
 each. Writing the file must never fail.
 """
 
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Test whether ``v`` is strict JSON, without NaN and infinity, which other parsers reject."""
+    """Test whether `v` is strict JSON, without NaN and infinity, which other parsers reject."""
     try:
         json.dumps(v, allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -38,12 +38,12 @@ def is_json_serializable(v: Any) -> bool:
 
 
 def convert_json(obj: Any) -> Any:
-    """Convert ``obj`` to JSON-serializable data; never raise and never take long.
+    """Convert `obj` to JSON-serializable data; never raise and never take long.
 
     Tuples and sets become lists, and keys become strings. Functions and classes become their names.
     Partials show their bound arguments. NumPy values become numbers and lists. NaN and infinity
-    become ``"nan"``, ``"inf"`` and ``"-inf"``. Other objects are shown by their own text or their
-    attributes. Cycles, and objects that are too large or too deep, become a short ``repr``.
+    become `"nan"`, `"inf"` and `"-inf"`. Other objects are shown by their own text or their
+    attributes. Cycles, and objects that are too large or too deep, become a short `repr`.
     """
     return _Converter().convert(obj, depth=0)
 
@@ -130,7 +130,7 @@ class _Converter:
 
 
 def short_repr(obj: Any) -> str:
-    """Return the text of ``obj`` on one line of limited length, without memory addresses."""
+    """Return the text of `obj` on one line of limited length, without memory addresses."""
     try:
         if isinstance(obj, (dict, list, tuple, set, frozenset, str, bytes)):
             text = _reprlib().repr(obj)
@@ -144,7 +144,7 @@ def short_repr(obj: Any) -> str:
 
 
 def vars_of(obj: Any) -> dict[str, Any]:
-    """Return the instance attributes of ``obj``; empty if it has no ``__dict__``."""
+    """Return the instance attributes of `obj`; empty if it has no `__dict__`."""
     try:
         return dict(vars(obj))
     except TypeError:
@@ -172,5 +172,5 @@ def _has_own_text(obj: Any) -> bool:
 
 
 def _is_tensor(obj: Any) -> bool:
-    """Test whether ``obj`` is a torch tensor, without importing torch."""
+    """Test whether `obj` is a torch tensor, without importing torch."""
     return any(c.__module__ == "torch" and c.__name__ == "Tensor" for c in type(obj).__mro__)

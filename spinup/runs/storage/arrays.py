@@ -1,7 +1,7 @@
 """Arrays in files: safetensors (a JSON header, then raw bytes), and pieces.
 
 A piece is a file with arrays that consecutive checkpoints share. Large data that changes slowly,
-such as a replay buffer, is saved as :class:`Piece` objects in ``pieces/``. Each is written once;
+such as a replay buffer, is saved as :class:`Piece` objects in `pieces/`. Each is written once;
 the manifest of every checkpoint that needs it lists its name and hash.
 """
 
@@ -48,7 +48,7 @@ SAFE_DTYPES = types.MappingProxyType(
 def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
     """Yield a safetensors file's bytes in chunks, so that a large replay buffer is not copied.
 
-    Raises ``SpinupError`` for dtypes that safetensors does not support.
+    Raises `SpinupError` for dtypes that safetensors does not support.
     """
     header: dict[str, dict[str, Any]] = {}
     offset = 0
@@ -77,7 +77,7 @@ def safetensors_chunks(arrays: dict[str, np.ndarray]) -> Iterator[bytes | memory
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Read a safetensors file into writable arrays; raise ``SpinupError`` if it is unreadable."""
+    """Read a safetensors file into writable arrays; raise `SpinupError` if it is unreadable."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -97,8 +97,8 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 class Piece:
     """Arrays that are written once; later checkpoints only refer to them.
 
-    ``Piece(arrays)`` creates a new piece. Once it has been saved or loaded from a checkpoint,
-    passing the same object to the next ``save_checkpoint`` costs nothing. The arrays are not
+    `Piece(arrays)` creates a new piece. Once it has been saved or loaded from a checkpoint,
+    passing the same object to the next `save_checkpoint` costs nothing. The arrays are not
     copied: do not modify them while the piece is in use; to change the data, create a new piece.
     """
 
@@ -112,7 +112,7 @@ class Piece:
 
     @classmethod
     def saved(cls, folder: Path, file: str, entry: dict[str, Any]) -> Piece:
-        """Return the piece that a manifest lists as ``file`` in ``folder``."""
+        """Return the piece that a manifest lists as `file` in `folder`."""
         piece = cls()
         piece._folder, piece.file, piece.entry = folder, file, entry
         return piece
@@ -124,7 +124,7 @@ class Piece:
         return piece
 
     def is_in(self, folder: Path) -> bool:
-        """Return whether the piece was saved in ``folder`` and its file has the right size.
+        """Return whether the piece was saved in `folder` and its file has the right size.
 
         The hash is not checked.
         """
@@ -136,7 +136,7 @@ class Piece:
             return False
 
     def write(self, folder: Path) -> None:
-        """Write the file durably, except that ``folder`` is not fsynced."""
+        """Write the file durably, except that `folder` is not fsynced."""
         arrays = self.load()
         tmp = folder / f"{TMP_PREFIX}{self.file}"
         tmp.unlink(missing_ok=True)  # left by a killed process

@@ -1,10 +1,10 @@
 """Crash-safe checkpoints: the last good one is on disk at every instant.
 
-A checkpoint is a folder ``step-000000000123/`` with ``state.json`` (the tree),
-``state.safetensors`` (the arrays) and ``manifest.json`` (the size and SHA-256 of both). It is
+A checkpoint is a folder `step-000000000123/` with `state.json` (the tree),
+`state.safetensors` (the arrays) and `manifest.json` (the size and SHA-256 of both). It is
 written under a temporary name and renamed once it is complete and durable. A folder without
-``.tmp-`` in its name is therefore complete; if it is damaged later, a hash does not match.
-Pieces (see ``arrays.py``) are stored in ``pieces/``, next to the checkpoints, and are deleted
+`.tmp-` in its name is therefore complete; if it is damaged later, a hash does not match.
+Pieces (see `arrays.py`) are stored in `pieces/`, next to the checkpoints, and are deleted
 once no checkpoint lists them.
 """
 
@@ -47,15 +47,15 @@ _FOLDER = re.compile(r"step-(\d{12,})(\.again)?")
 
 
 def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep: int = 2) -> Path:
-    """Save ``state`` as the newest checkpoint in ``folder`` and return its path.
+    """Save `state` as the newest checkpoint in `folder` and return its path.
 
-    The newest ``keep`` valid checkpoints remain. If the folder contained a valid checkpoint before,
+    The newest `keep` valid checkpoints remain. If the folder contained a valid checkpoint before,
     it contains one at every instant, even while the same step is saved again. If saving fails (for
     example, on a full disk), the unfinished checkpoint is removed, earlier ones are left alone, and
     the error is raised.
 
     Args:
-        folder: usually ``<output_dir>/checkpoints``; created if missing. Only one process may
+        folder: usually `<output_dir>/checkpoints`; created if missing. Only one process may
             write to it.
         state: anything that :func:`pack` accepts.
         step: a non-negative number that names the checkpoint; normally increasing.
@@ -102,10 +102,10 @@ def save_checkpoint(folder: str | os.PathLike[str], state: dict, step: int, keep
 
 
 def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[dict, Path] | None:
-    """Load the newest valid checkpoint: ``(state, path)``, or None if there is no checkpoint.
+    """Load the newest valid checkpoint: `(state, path)`, or None if there is no checkpoint.
 
     A damaged checkpoint is skipped with a warning that describes the damage. If all are damaged,
-    raises ``SpinupError``: whether to start over is the user's decision.
+    raises `SpinupError`: whether to start over is the user's decision.
     """
     folder = Path(folder)
     own_folder(folder, create=False)
@@ -147,7 +147,7 @@ def _pieces_in(state: Any, depth: int = 0) -> Iterator[Piece]:
 
 
 def _write_pieces(folder: Path, state: dict) -> dict[str, Any]:
-    """Write the new pieces of ``state``; return the manifest's entries for all its pieces."""
+    """Write the new pieces of `state`; return the manifest's entries for all its pieces."""
     store = folder / PIECES
     entries: dict[str, Any] = {}
     own_folder(store, create=any(True for _ in _pieces_in(state)))
@@ -182,7 +182,7 @@ def _render_manifest(body: dict[str, Any]) -> bytes:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Read a checkpoint's manifest; raise a ``ValueError`` that describes any problem with it."""
+    """Read a checkpoint's manifest; raise a `ValueError` that describes any problem with it."""
     if not is_own_folder(path):
         raise ValueError("it is a link or a file, not a folder")
     data = read_file(path / "manifest.json")
@@ -231,7 +231,7 @@ def _found(folder: Path) -> list[tuple[Path, dict[str, Any] | None, str | None]]
 def _damage(path: Path, manifest: dict[str, Any], known: Collection[str] = ()) -> str | None:
     """Describe the damage to a checkpoint's files, or return None; its manifest must be valid.
 
-    For pieces in ``known``, only the size is checked, so that a save need not read a whole buffer.
+    For pieces in `known`, only the size is checked, so that a save need not read a whole buffer.
     """
     own = {name: (path / name, entry) for name, entry in manifest["files"].items()}
     store = path.parent / PIECES
@@ -275,9 +275,9 @@ def _promote(again: Path) -> None:
 
 
 def _prune(folder: Path, keep: int, newest: Path, known: Collection[str]) -> None:
-    """Delete all but the newest ``keep`` intact checkpoints; ``newest`` was just written.
+    """Delete all but the newest `keep` intact checkpoints; `newest` was just written.
 
-    ``known`` lists its pieces, whose hashes were already verified while writing or resuming.
+    `known` lists its pieces, whose hashes were already verified while writing or resuming.
     """
     left = keep - 1
     for path, manifest, _ in _found(folder):

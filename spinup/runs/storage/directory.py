@@ -66,7 +66,7 @@ def delete_files(output_dir: str, patterns: Sequence[str]) -> None:
 
 
 def move_to_old(output_dir: str, patterns: Sequence[str]) -> str:
-    """Move an earlier run to ``.old/<NNN>``, which the plotter skips; return a message.
+    """Move an earlier run to `.old/<NNN>`, which the plotter skips; return a message.
 
     The message is empty if there was no earlier run.
     """
@@ -98,7 +98,7 @@ def _matching(output_dir: str, patterns: Sequence[str]) -> list[Path]:
 
 
 def failed(error: OSError, output_dir: str, name: str) -> DiskError:
-    """Return the error for the file ``name`` of a run, with what the run still has."""
+    """Return the error for the file `name` of a run, with what the run still has."""
     folder, path = Path(output_dir), os.path.join(output_dir, name)
     try:
         rows = count_rows(folder / "progress.txt")

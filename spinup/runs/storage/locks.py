@@ -15,9 +15,9 @@ from spinup.utils.files import make_folders
 
 
 class RunLock:
-    """This process's exclusive right to write to ``folder``, until ``release()``.
+    """This process's exclusive right to write to `folder`, until `release()`.
 
-    The operating system locks ``<folder>/.lock`` and, where it can, the folder itself, so that
+    The operating system locks `<folder>/.lock` and, where it can, the folder itself, so that
     deleting the file does not let a second process in. It frees both locks when the process ends,
     even if it is killed. The process ID in the file is only used in error messages.
     """
@@ -75,7 +75,7 @@ class RunLock:
     def moved(self, files: Mapping[str, int] = MappingProxyType({})) -> str | None:
         """Return the path of what was deleted, moved or replaced; None if everything is in place.
 
-        Checks the lock file and ``files``, which maps names to open file descriptors.
+        Checks the lock file and `files`, which maps names to open file descriptors.
         """
         for name, fd in {"": self._folder_fd, ".lock": self._fd, **files}.items():
             path = os.path.join(self.path, name) if name else self.path
@@ -93,7 +93,7 @@ class RunLock:
 
     @classmethod
     def shared(cls, folder: str | os.PathLike[str]) -> RunLock:
-        """Share the lock that this process already holds on ``folder``, or take a new one."""
+        """Share the lock that this process already holds on `folder`, or take a new one."""
         lock = cls._held.get(os.path.realpath(folder))
         if lock is None or not lock.held or lock.moved():
             try:
@@ -147,7 +147,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _is_at(fd: int, path: str, follow: bool) -> bool:
-    """Return whether ``path`` still leads to the open file ``fd``; the folder may be a link."""
+    """Return whether `path` still leads to the open file `fd`; the folder may be a link."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=follow))
     except (FileNotFoundError, NotADirectoryError):

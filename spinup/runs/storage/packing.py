@@ -38,20 +38,20 @@ FORGED = (
 
 
 def pack(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """Split ``state`` into a JSON-compatible tree and a dict of plain arrays.
+    """Split `state` into a JSON-compatible tree and a dict of plain arrays.
 
-    ``state`` consists of nested dicts, lists and tuples of None, bool, int, float, str, bytes,
-    NumPy scalars and arrays, torch tensors and pieces. Raises a ``SpinupError`` with the location
-    of any other value. The arrays may share memory with ``state``: write them before you modify it.
+    `state` consists of nested dicts, lists and tuples of None, bool, int, float, str, bytes,
+    NumPy scalars and arrays, torch tensors and pieces. Raises a `SpinupError` with the location
+    of any other value. The arrays may share memory with `state`: write them before you modify it.
     """
     arrays: dict[str, np.ndarray] = {}
     return _pack(state, "state", 0, arrays), arrays
 
 
 def unpack(tree: Any, arrays: dict[str, np.ndarray], pieces: dict[str, Piece] | None = None) -> Any:
-    """Invert :func:`pack` exactly; raise ``SpinupError`` for a tree that ``pack`` did not create.
+    """Invert :func:`pack` exactly; raise `SpinupError` for a tree that `pack` did not create.
 
-    Torch tensors are restored to the CPU. The result may share memory with ``arrays``. ``pieces``
+    Torch tensors are restored to the CPU. The result may share memory with `arrays`. `pieces`
     contains the saved pieces that the tree may refer to, by file name.
     """
     try:
@@ -131,7 +131,7 @@ def _pack_dict(x: dict, path: str, depth: int, arrays: dict[str, np.ndarray]) ->
 
 
 def _pack_raw(data: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, str]:
-    """Store an array as text in the tree if it is small, otherwise as an entry of ``arrays``."""
+    """Store an array as text in the tree if it is small, otherwise as an entry of `arrays`."""
     if data.nbytes <= INLINE_BYTES:
         return {"b": base64.b64encode(data.tobytes()).decode("ascii")}
     name = f"t{len(arrays)}"

@@ -1,6 +1,6 @@
 """Saving a policy as safetensors and JSON, and its network and environment as pickles.
 
-``spinup.policies.saved`` reads the safetensors and JSON back; all backends share this format. The
+`spinup.policies.saved` reads the safetensors and JSON back; all backends share this format. The
 pickles are for notebooks written for the original Spinning Up: this library does not need them, and
 reads them only if the user trusts pickles.
 """
@@ -66,10 +66,10 @@ def write_policy(
     meta: Mapping[str, Any] | None,
     **description: Any,
 ) -> None:
-    """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
+    """Write `policy[itr].safetensors` and `.json`; a crash leaves the old pair or the new one.
 
     Two files cannot be renamed at once. Therefore, the new tensors are first written next to the
-    old ones. The JSON records the hash of the tensors that belong to it, so ``load_policy`` can
+    old ones. The JSON records the hash of the tensors that belong to it, so `load_policy` can
     tell which of the two tensor files to read. Finally, the new tensor file replaces the old one.
     The JSON also contains a hash of itself.
 
@@ -77,7 +77,7 @@ def write_policy(
         folder: the folder to write to.
         number: the number in the files' names; may be empty.
         tensors: the arrays.
-        meta: the metadata (see ``policy_meta``); None if there is none.
+        meta: the metadata (see `policy_meta`); None if there is none.
         description: further entries of the JSON, which say how to use the arrays.
     """
     final = os.path.join(folder, f"policy{number}.safetensors")
@@ -93,7 +93,7 @@ def write_policy(
 
 
 def save_model(logger: Logger, what: Any, number: str, meta: Mapping[str, Any] | None) -> None:
-    """Write ``pyt_save/model[itr].pt`` and, for a module, a policy that is safe to load."""
+    """Write `pyt_save/model[itr].pt` and, for a module, a policy that is safe to load."""
     import torch
 
     folder = logger.path("pyt_save")
@@ -104,7 +104,7 @@ def save_model(logger: Logger, what: Any, number: str, meta: Mapping[str, Any] |
 
 
 def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] | None) -> None:
-    """Write ``policy[itr].safetensors`` and ``.json``; a crash leaves the old pair or the new one.
+    """Write `policy[itr].safetensors` and `.json`; a crash leaves the old pair or the new one.
 
     The JSON names the module's class.
     """
@@ -126,7 +126,7 @@ def save_policy(folder: str, number: str, module: Any, meta: Mapping[str, Any] |
 
 
 class _Limited(io.BytesIO):
-    """A file in memory that refuses to grow beyond ``MOST_BYTES``."""
+    """A file in memory that refuses to grow beyond `MOST_BYTES`."""
 
     def write(self, data: Any, /) -> int:
         if self.tell() + memoryview(data).nbytes > MOST_BYTES:
@@ -135,7 +135,7 @@ class _Limited(io.BytesIO):
 
 
 def save_env(logger: Logger, env: Any) -> None:
-    """Write the environment as ``env_fn`` made it; one that cannot be pickled leaves a notice."""
+    """Write the environment as `env_fn` made it; one that cannot be pickled leaves a notice."""
     while isinstance(env, Adapter):
         env = env.env  # type: ignore[attr-defined]
     logger.write_pickle("vars.pkl", {"env": env}, _dump)

@@ -1,7 +1,7 @@
 """A table's rows on disk and their hash, by which later changes to the rows are noticed.
 
 A checkpoint contains the hash of the rows that it keeps. A small file next to the table records the
-hash as of the last save, for ``plot`` and ``compare``. Rows after the last save are not covered.
+hash as of the last save, for `plot` and `compare`. Rows after the last save are not covered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spinup.utils.reading import TABLE_LIMIT, read_file
 
 
 def record_name(fname: str) -> str:
-    """Return the name of the file with the hash of the table ``fname``."""
+    """Return the name of the file with the hash of the table `fname`."""
     return f".{fname}.sha256"
 
 
@@ -36,7 +36,7 @@ class Table:
         self._sha256, self._size = hashlib.sha256(data), len(data)
 
     def append(self, rows: str, durable: bool = True) -> None:
-        """Append rows, whole or not at all; unless ``durable``, they do not wait for the disk."""
+        """Append rows, whole or not at all; unless `durable`, they do not wait for the disk."""
         self.file.flush()  # what user code wrote to the table itself
         fd, data = self.file.fileno(), rows.encode("utf-8")
         self._hash(os.fstat(fd).st_size)
@@ -55,7 +55,7 @@ class Table:
         return os.fstat(self.file.fileno()).st_size
 
     def _hash(self, size: int) -> str:
-        """Return the hash of the whole table, which has ``size`` bytes now."""
+        """Return the hash of the whole table, which has `size` bytes now."""
         if size < self._size:
             raise SpinupError(
                 f"another program shortened {self.path} while a run was writing to it, so the run "
@@ -82,7 +82,7 @@ class Table:
     def cut_back(self, state: Mapping[str, Any]) -> list[str] | None:
         """Truncate the table to `state`; return the lines kept, None if nothing is cut.
 
-        Raises ``SpinupError`` if the rows are not the ones that the checkpoint belongs to.
+        Raises `SpinupError` if the rows are not the ones that the checkpoint belongs to.
         """
         size, offset = self._sync(), int(state["offset"])
         if offset < 0 or size < offset:
@@ -145,7 +145,7 @@ def _write_record(path: str, size: int, digest: str) -> None:
 
 
 def read_record(path: str | os.PathLike[str]) -> bytes | None:
-    """Return the recorded hash of the table ``path``; None if there is none, as in older runs.
+    """Return the recorded hash of the table `path`; None if there is none, as in older runs.
 
     To check a table that is being written, read the record first.
     """
@@ -158,7 +158,7 @@ def read_record(path: str | os.PathLike[str]) -> bytes | None:
 
 
 def matches(record: bytes, table: bytes) -> bool:
-    """Return whether the part of a table that ``record`` covers is unchanged."""
+    """Return whether the part of a table that `record` covers is unchanged."""
     try:
         content = json.loads(record)
         size, digest = content["bytes"], content["sha256"]

@@ -1,13 +1,13 @@
-"""Saving a TensorFlow graph and its policy in a folder ``tf1_save[itr]/``.
+"""Saving a TensorFlow graph and its policy in a folder `tf1_save[itr]/`.
 
 The folder contains:
 
-- ``saved_model.pb`` and ``variables/``: a SavedModel, which TensorFlow's own tools can load.
-- ``model_info.json``: the names of its inputs and outputs, the policy's metadata and the hashes of
-  the files. ``spinup.policies.tf_loader`` reads it.
-- ``model_info.pkl``: the same names as a pickle, for notebooks that open it with joblib. This
+- `saved_model.pb` and `variables/`: a SavedModel, which TensorFlow's own tools can load.
+- `model_info.json`: the names of its inputs and outputs, the policy's metadata and the hashes of
+  the files. `spinup.policies.tf_loader` reads it.
+- `model_info.pkl`: the same names as a pickle, for notebooks that open it with joblib. This
   library never opens it without being asked to.
-- ``policy.json`` and ``policy.safetensors``, for the library's own networks only: the layers as
+- `policy.json` and `policy.safetensors`, for the library's own networks only: the layers as
   arrays, for acting without TensorFlow.
 """
 
@@ -52,11 +52,11 @@ class GraphSaver:
 
     Args:
         sess: the session.
-        inputs: tensors by name: ``x`` takes observations.
-        outputs: tensors by name: ``pi`` is the action, ``mu`` the most likely one.
+        inputs: tensors by name: `x` takes observations.
+        outputs: tensors by name: `pi` is the action, `mu` the most likely one.
         policy_meta: the metadata from which the policy's environment is rebuilt; None if unknown.
         actor: a function that returns the policy as a description and arrays (see
-            ``spinup.algos.common.numpy_actor``), from which it is loaded without TensorFlow; None
+            `spinup.algos.common.numpy_actor`), from which it is loaded without TensorFlow; None
             for a graph that only TensorFlow can compute.
     """
 
@@ -79,9 +79,9 @@ class GraphSaver:
         self._graph_version, self._graph_bytes = -1, b""
 
     def save(self, folder: str, meta: Mapping[str, Any] | None = None) -> None:
-        """Write ``folder``, or replace it as a whole: a crash leaves the old save or the new one.
+        """Write `folder`, or replace it as a whole: a crash leaves the old save or the new one.
 
-        ``meta`` replaces the ``policy_meta`` for this save.
+        `meta` replaces the `policy_meta` for this save.
         """
         final = Path(folder)
         old = final.with_name(f"{final.name}{OLD}")
