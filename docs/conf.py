@@ -1,5 +1,6 @@
 """Settings of Sphinx. The site is built by build.py, which copies this file to its stage."""
 
+import inspect
 import os
 import re
 import sys
@@ -11,8 +12,10 @@ sys.path.insert(0, str(ROOT))
 from docutils.nodes import literal_block  # noqa: E402
 from pygments.lexer import RegexLexer  # noqa: E402
 from pygments.token import Comment, String, Text  # noqa: E402
+from sphinx.ext.autodoc.mock import mock  # noqa: E402
 from sphinx.util.docutils import SphinxDirective  # noqa: E402
 
+from spinup import registry  # noqa: E402
 from spinup.version import __version__ as release  # noqa: E402
 
 project = "spinup"
@@ -91,7 +94,39 @@ def plain_stars(app, what, name, obj, options, lines):
         lines[i] = "".join(p if p[:1] == "`" else p.replace("**", r"\*\*") for p in parts)
 
 
+class Written:
+    """A default as it is written in the source."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+def show_whole_signatures():
+    """Let Sphinx show the signatures of training functions, which are longer than their source.
+
+    Their shared arguments come from a bundle. Sphinx reads defaults from the source of
+    `__wrapped__`, and finds too few there.
+    """
+    with mock(autodoc_mock_imports):
+        for name in registry.exports():
+            function = registry.load(name)
+            if hasattr(function, "__wrapped__"):  # two names may mean the same function
+                del function.__wrapped__
+            signature = inspect.signature(function)
+            shown = [
+                p.replace(default=Written(f"core.{p.default.__name__}"))
+                if callable(p.default) and p.default is not p.empty
+                else p
+                for p in signature.parameters.values()
+            ]
+            function.__signature__ = signature.replace(parameters=shown)
+
+
 def setup(app):
+    show_whole_signatures()
     app.connect("autodoc-process-docstring", plain_stars, priority=100)
     app.add_directive("code-cell", CodeCell)
     app.add_lexer("bash", Command)

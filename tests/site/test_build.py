@@ -101,6 +101,9 @@ def test_the_site_builds_without_a_warning_and_its_files_fit_together(repo_root,
 
     assert [name for name in ORIGINAL if f"{name}.html" not in pages] == []
     assert list(broken(site, pages)) == []
+    # the shared arguments of a training function are shown with their types and defaults
+    reference = re.sub(r"<[^>]+>|\s", "", (site / "reference/algorithms.html").read_text("utf-8"))
+    assert reference.count("num_envs:int=1,") == len(build.ALGORITHMS) + len(build.GRAPH_MODE)
     assert [(n, i) for n, page in pages.items() for i, alt in page.images if not alt] == []
     written = pages.keys() - {"search.html"}  # a script writes its heading
     assert [name for name in sorted(written) if not in_order(pages[name].levels)] == []
