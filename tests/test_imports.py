@@ -231,6 +231,44 @@ def test_the_rule_on_imports_lets_pass(module, source):
     assert violations(module, source) == []
 
 
+# Modules that import each other, one of them inside a function, with the reason.
+CYCLES = [
+    {"spinup.algos.common.frames", "spinup.algos.common.replay"},  # only games need frames
+]
+
+
+def cycles(edges):
+    """The largest sets of modules that reach each other by imports."""
+    reached = {}
+    for start in edges:
+        seen, todo = set(), [start]
+        while todo:
+            new = edges[todo.pop()] - seen
+            seen |= new
+            todo += new
+        reached[start] = seen
+    found = [frozenset(b for b in reached[a] if a in reached[b]) for a in edges]
+    return sorted({circle for circle in found if len(circle) > 1}, key=sorted)
+
+
+def test_no_modules_of_the_library_import_each_other(repo_root):
+    sources = {m.removesuffix(".__init__"): s for m, s in modules(repo_root) if under(m, "spinup")}
+    edges = {}
+    for module, source in sources.items():
+        tree = ast.parse(source)
+        for node in ast.walk(tree):  # what type checkers read is never imported
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                node.body = [ast.Pass()]
+        names = [n for n, as_program in imported(tree, module) if not as_program]
+        found = {n if n in sources else n.rpartition(".")[0] for n in names}
+        edges[module] = (found & sources.keys()) - {module, "spinup"}
+    assert cycles(edges) == CYCLES
+
+
+def test_cycles_are_found():
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
+
+
 def test_init_files_of_algorithm_folders_are_empty(repo_root):
     # exporting `ppo` there would shadow the module `ppo.ppo`
     files = [p for b in BACKENDS for p in (repo_root / "spinup/algos" / b).glob("*/__init__.py")]

@@ -541,10 +541,3 @@ def _check_sizes(cell: Cell, processes: int) -> None:
             f"num_envs): use a multiple of {each}"
         )
     check_sizes(settings, shards, envs)
-
-
-def main(algo_fn: Callable[..., Any], argv: Sequence[str] | None = None) -> None:
-    """Call `spinup.cli.main.run_file`; the algorithms' files still use this name."""
-    from spinup.cli.main import run_file
-
-    run_file(algo_fn, argv)

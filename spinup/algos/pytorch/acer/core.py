@@ -8,10 +8,11 @@ from torch import nn
 from spinup.algos.common import replay
 from spinup.algos.common.numpy_net import gumbel_argmax
 from spinup.algos.common.returns import combined_shape, discount_cumsum
-from spinup.algos.pytorch.common.acting import NetPolicy, as_input, numpy_net
+from spinup.algos.pytorch.common.acting import NetPolicy, numpy_net
 from spinup.algos.pytorch.common.layers import (
     MLPCategoricalActor,
     Tanh,
+    as_input,
     count_vars,
     init_orthogonal,
     mlp,

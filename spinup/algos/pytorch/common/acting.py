@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from spinup.algos.common.numpy_net import ACTIVATIONS, forward_pass
-from spinup.algos.pytorch.common.layers import Tanh, takes_bytes
+from spinup.algos.pytorch.common.layers import Tanh, as_input
 from spinup.envs.spaces import env_actions
 
 # torch's activations that NumPy computes as well, by name
@@ -66,12 +66,6 @@ def torch_net(obs_filter, net):
             return net(obs_filter(as_input(obs_filter, obs, device))).cpu().numpy()
 
     return forward
-
-
-def as_input(network, obs, device):
-    """Copy observations to a tensor: images as bytes if the network takes them, else as float32."""
-    dtype = None if takes_bytes(network) else torch.float32
-    return torch.tensor(obs, dtype=dtype, device=device)
 
 
 class NetPolicy:

@@ -214,6 +214,12 @@ def takes_bytes(network):
     return any(getattr(module, "takes_bytes", False) for module in modules)
 
 
+def as_input(network, obs, device):
+    """Copy observations to a tensor: images as bytes if the network takes them, else as float32."""
+    dtype = None if takes_bytes(network) else torch.float32
+    return torch.tensor(obs, dtype=dtype, device=device)
+
+
 def samples_pi(step):
     """Mark a `step` or `act` that only samples `pi`, so that `acting.py` may sample it in NumPy."""
     step.samples_pi = True

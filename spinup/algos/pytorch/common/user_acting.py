@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import torch
 
-from spinup.algos.pytorch.common.acting import as_input
+from spinup.algos.pytorch.common.layers import as_input
 from spinup.utils.errors import SpinupError
 from spinup.utils.seeding import global_state, set_global_state
 
