@@ -116,7 +116,7 @@ def test_without_mpi4py_one_sentence_says_what_to_install(environment, tmp_path)
     done = run(code, "ppo", *words, "--cpu", "2", environment=environment)
     assert done.returncode == 2
     assert done.stderr == (
-        "spinup: training on 2 processes needs mpi4py and MPI; run pip install 'spinup[mpi]'\n"
+        "spinup: training on 2 processes needs mpi4py and MPI: run pip install 'spinup[mpi]'\n"
     )
     assert not (tmp_path / "data").exists()
     # a single process needs neither
@@ -127,7 +127,7 @@ def test_without_mpi4py_one_sentence_says_what_to_install(environment, tmp_path)
 def test_without_mpirun_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SpinupError, match=r"needs MPI; run pip install 'spinup\[mpi\]'"):
+    with pytest.raises(SpinupError, match=r"needs MPI: run pip install 'spinup\[mpi\]'"):
         find_mpirun()
 
 
