@@ -50,7 +50,7 @@ def play(in_run):
 
 @pytest.fixture
 def tracked(monkeypatch):
-    """Everything that the runs of a test track, one dict a run."""
+    """Everything that the runs of a test track, one dict per run."""
     found, track = [], Run.track
 
     def remember(run, **objects):
